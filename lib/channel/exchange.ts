@@ -1,0 +1,109 @@
+import { forPrincipal } from '../token.js'
+import { Worker } from '../worker/worker.js'
+import { Asking, type Retry } from './asking.js'
+import { Channel } from './channel.js'
+import { Context } from './context.js'
+import { Listening } from './listening.js'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { Mount } from '../mount.js'
+import type { Traced } from '../observe.js'
+import type { InputRequiredResult } from '../protocol/index.js'
+import type { TokenSealer } from '../../types/channel.js'
+import type { InputRequiredOutcome } from '../../types/outcome.js'
+import type { McpNotification, McpRequest, ProtocolVersion } from '../../types/request.js'
+import type { AnyServer, Job, WorkerLimits } from '../worker/job.js'
+import type { Offer } from '../worker/offer.js'
+import type { Sink } from '../worker/sink.js'
+
+/** Who asks what, of which mount. */
+export interface Facts {
+  readonly mount: Mount
+  readonly request: McpRequest | McpNotification
+  readonly httpRequest: FastifyRequest
+  readonly protocolVersion: ProtocolVersion
+  readonly principal: string | undefined
+  /** What the request brings back from an earlier round. */
+  readonly retry: Retry | undefined
+  /** Called once, last of all. */
+  readonly onEnded: (exchange: Exchange) => void
+  readonly traced: Traced | undefined
+}
+
+/** One request or notification with all that belongs to it. Its parts are made when they are first asked for. */
+export class Exchange implements Job {
+  readonly #facts: Facts
+  readonly sink: Sink
+  readonly worker: Worker
+  readonly listening: Listening | undefined
+  offer: Offer | undefined
+  #context: Context | undefined
+  #channel: Channel<unknown> | undefined
+  #asking: Asking | undefined
+  #tokens: TokenSealer | undefined
+  #duration: NodeJS.Timeout | undefined
+  #heartbeat: NodeJS.Timeout | undefined
+  #progressIsAutomatic = true
+
+  constructor (facts: Facts, sink: Sink) {
+    const { request, mount } = facts
+    this.#facts = facts
+    this.sink = sink
+    this.offer = mount.offer
+    this.listening = request.method === 'subscriptions/listen' ? new Listening(request.id, request.params.notifications, this) : undefined
+    this.worker = new Worker(this)
+  }
+
+  get server (): AnyServer { return this.#facts.mount.server }
+  get arg (): unknown { return this.#facts.mount.arg }
+  get limits (): WorkerLimits { return this.#facts.mount.settings.limits }
+  get request (): McpRequest | McpNotification { return this.#facts.request }
+  get httpRequest (): FastifyRequest { return this.#facts.httpRequest }
+  get protocolVersion (): ProtocolVersion { return this.#facts.protocolVersion }
+  get principal (): string | undefined { return this.#facts.principal }
+  get traced (): Traced | undefined { return this.#facts.traced }
+  get log (): FastifyBaseLogger { return this.#facts.httpRequest.log }
+  get context (): Context { return this.#context ??= new Context(this) }
+  get channel (): Channel<unknown> { return this.#channel ??= new Channel(this) }
+  get tokens (): TokenSealer { return this.#tokens ??= forPrincipal(this.#facts.mount.tokens, this.principal) }
+  // Notifications have no channel to ask through.
+  get asking (): Asking { return this.#asking ??= new Asking(this.request as McpRequest, this.tokens, this.#facts.retry) }
+
+  get checkMessage (): ((message: unknown) => boolean) | undefined {
+    const { checkMessage } = this.#facts.mount
+    return checkMessage && (message => checkMessage(message, this.httpRequest))
+  }
+
+  /** Runs it. What has not ended on return goes on by itself, and counts as alive until it does. */
+  run (): void {
+    this.worker.run()
+    if (this.worker.ended) return
+    const { mount: { registry, settings: { limits, heartbeat } } } = this.#facts
+    registry.add(this.worker)
+    if (this.worker.over || this.listening !== undefined) return
+    if (limits.maxDuration !== Infinity) this.#duration = setTimeout(() => { this.worker.close('timeout') }, limits.maxDuration)
+    if (heartbeat !== 0 && this.#progressIsAutomatic && this.request.meta.progressToken !== undefined) this.#beat(heartbeat)
+  }
+
+  /** The author reports progress now. */
+  stopHeartbeat (): void {
+    this.#progressIsAutomatic = false
+    clearInterval(this.#heartbeat)
+  }
+
+  askingResult (outcome: InputRequiredOutcome): InputRequiredResult {
+    return this.asking.result(outcome)
+  }
+
+  ended (): void {
+    clearTimeout(this.#duration)
+    this.stopHeartbeat()
+    this.#facts.mount.registry.remove(this.worker)
+    this.#facts.onEnded(this)
+  }
+
+  /** Small fractions, so that what the author reports after them is an increase still. */
+  #beat (ms: number): void {
+    let beats = 0
+    this.#heartbeat = setInterval(() => { this.channel.beat(++beats / 1_000_000) }, ms)
+  }
+}

@@ -1,0 +1,81 @@
+import type { SubscriptionFilter } from '../protocol/index.js'
+import type { ServerNotification } from '../../types/channel.js'
+import type { RequestId } from '../../types/request.js'
+import type { ListenJob } from '../worker/job.js'
+import type { Offer } from '../worker/offer.js'
+import type { Sink } from '../worker/sink.js'
+
+const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
+
+/** Which member of the filter asks for a notification. */
+const members = {
+  'notifications/tools/list_changed': 'toolsListChanged',
+  'notifications/prompts/list_changed': 'promptsListChanged',
+  'notifications/resources/list_changed': 'resourcesListChanged',
+  'notifications/resources/updated': 'resourceSubscriptions'
+} as const
+
+export type ChangeNotification = Exclude<ServerNotification, { readonly extension: string }>
+
+export function isChange (notification: ServerNotification): notification is ChangeNotification {
+  return !('extension' in notification)
+}
+
+/** One `subscriptions/listen`: what was asked for, what is honoured, and what may therefore be sent (2026-07-28, Subscriptions). */
+export class Listening implements ListenJob {
+  readonly #requested: SubscriptionFilter
+  readonly #job: { readonly offer: Offer | undefined, readonly sink: Sink }
+  /** Stamped on everything that is sent. */
+  readonly meta: { readonly [SUBSCRIPTION_ID]: RequestId }
+  #honored: SubscriptionFilter | undefined
+
+  constructor (id: RequestId, requested: SubscriptionFilter, job: { readonly offer: Offer | undefined, readonly sink: Sink }) {
+    this.#requested = requested
+    this.#job = job
+    this.meta = { [SUBSCRIPTION_ID]: id }
+  }
+
+  get acknowledged (): boolean {
+    return this.#honored !== undefined
+  }
+
+  get idle (): boolean {
+    return Object.keys(this.#honourable()).length === 0
+  }
+
+  /** Accepts the listen, for what was requested, cut to `limit` and to what the server offers; false if it was accepted already. */
+  acknowledge (limit: SubscriptionFilter = this.#requested): boolean {
+    if (this.#honored !== undefined) return false
+    this.#honored = intersect(this.#honourable(), limit)
+    this.#job.sink.open()
+    this.#job.sink.notify('notifications/subscriptions/acknowledged', { _meta: this.meta, notifications: { ...this.#honored } })
+    return true
+  }
+
+  /** Whether a change is one that this client is told of. */
+  admits (notification: ChangeNotification): boolean {
+    const asked = this.#honored?.[members[notification.method]]
+    if (notification.method !== 'notifications/resources/updated') return asked === true
+    const { uri } = notification.params
+    return Array.isArray(asked) && asked.some(subscribed => liesWithin(uri, subscribed))
+  }
+
+  #honourable (): SubscriptionFilter {
+    return this.#job.offer === undefined ? intersect(this.#requested, this.#requested) : this.#job.offer.honours(this.#requested)
+  }
+}
+
+function intersect (asked: SubscriptionFilter, limit: SubscriptionFilter): SubscriptionFilter {
+  const uris = asked.resourceSubscriptions?.filter(uri => limit.resourceSubscriptions?.includes(uri))
+  return {
+    ...(asked.toolsListChanged === true && limit.toolsListChanged === true && { toolsListChanged: true }),
+    ...(asked.promptsListChanged === true && limit.promptsListChanged === true && { promptsListChanged: true }),
+    ...(asked.resourcesListChanged === true && limit.resourcesListChanged === true && { resourcesListChanged: true }),
+    ...(uris !== undefined && uris.length > 0 && { resourceSubscriptions: uris })
+  }
+}
+
+/** A resource itself, or one below it. */
+function liesWithin (uri: string, subscribed: string): boolean {
+  return uri === subscribed || uri.startsWith(subscribed.endsWith('/') ? subscribed : `${subscribed}/`)
+}

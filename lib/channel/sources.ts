@@ -1,0 +1,140 @@
+import { settle } from '../worker/settle.js'
+import type { HeldSource, Worker } from '../worker/worker.js'
+import type { BusListener, Emitter, MessageBus, Source } from '../../types/channel.js'
+
+/** A source that delivers while it is held, and nothing more once it is released. */
+class LiveSource implements HeldSource {
+  readonly #worker: Worker
+  readonly #release: () => void
+  readonly timer: boolean
+  #active = true
+
+  constructor (worker: Worker, release: () => void, timer = false) {
+    this.#worker = worker
+    this.#release = release
+    this.timer = timer
+    worker.hold(this)
+  }
+
+  get active (): boolean { return this.#active }
+
+  /** Puts the message of an event in; its ticket, or undefined if there is none. A mapping that throws is a fault of its exchange. */
+  deliver (toMessage: () => unknown): number | undefined {
+    if (!this.#active) return undefined
+    try {
+      const message = toMessage()
+      return message === undefined ? undefined : this.#worker.deliver(message)
+    } catch (error) {
+      this.#worker.crash(error)
+      return undefined
+    }
+  }
+
+  /** The last thing that comes of it: with no mapping for a failure, that is the exchange's. */
+  fail (reason: unknown, toMessage: ((reason: unknown) => unknown) | undefined): void {
+    if (!this.#active) return
+    if (toMessage === undefined) this.#worker.crash(reason)
+    else this.deliver(() => toMessage(reason))
+    this.stop()
+  }
+
+  stop (): void {
+    if (!this.#active) return
+    this.#active = false
+    this.#worker.release(this)
+    this.#release()
+  }
+}
+
+export function watch<T> (
+  worker: Worker, work: PromiseLike<T> | ((signal: AbortSignal) => PromiseLike<T>), onFulfilled: (value: T) => unknown, onRejected?: (reason: unknown) => unknown
+): Source {
+  const controller = new AbortController()
+  const source = new LiveSource(worker, () => { controller.abort() })
+  if (!source.active && typeof work === 'function') return source
+  settle(async () => await (typeof work === 'function' ? work(controller.signal) : work), value => {
+    source.deliver(() => onFulfilled(value))
+    source.stop()
+  }, reason => { source.fail(reason, onRejected) })
+  return source
+}
+
+export function consume<T> (
+  worker: Worker, drained: () => Promise<void>, items: AsyncIterable<T> | Iterable<T>,
+  to: { readonly next: (item: T) => unknown, readonly done?: () => unknown, readonly error?: (reason: unknown) => unknown }
+): Source {
+  let iterator: AsyncIterator<T> | Iterator<T> | undefined
+  let finished = false
+  const source = new LiveSource(worker, () => {
+    // return() of a generator that waits settles when its wait does, and what it throws then concerns nobody any more.
+    if (!finished) settle(async () => await iterator?.return?.(), ignore, ignore)
+  })
+
+  async function pull (): Promise<void> {
+    iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
+    while (source.active) {
+      const { done, value } = await iterator.next()
+      if (done === true) {
+        finished = true
+        if (to.done !== undefined) source.deliver(to.done)
+        source.stop()
+        return
+      }
+      const ticket = source.deliver(() => to.next(value))
+      if (ticket !== undefined) await worker.whenHandled(ticket)
+      await drained()
+    }
+  }
+  settle(pull, ignore, reason => {
+    finished = true
+    source.fail(reason, to.error)
+  })
+  return source
+}
+
+export function on<Args extends readonly unknown[]> (worker: Worker, emitter: Emitter | EventTarget, event: string, toMessage: (...args: Args) => unknown): Source {
+  // An emitter calls its listeners with whatever was emitted: the author's annotation says what that is.
+  const listener = (...args: unknown[]): void => { source.deliver(() => toMessage(...args as unknown as Args)) }
+  const source = new LiveSource(worker, () => {
+    if ('addEventListener' in emitter) emitter.removeEventListener(event, listener)
+    else emitter.off(event, listener)
+  })
+  if (!source.active) return source
+  if ('addEventListener' in emitter) emitter.addEventListener(event, listener)
+  else emitter.on(event, listener)
+  return source
+}
+
+export function subscribe<Packet> (
+  worker: Worker, bus: MessageBus, topic: string, toMessage: (packet: Packet) => unknown, check: ((message: unknown) => boolean) | undefined
+): Source {
+  const listener: BusListener = (packet, done) => {
+    // At once and always: a listener that is slow, or gone, must not hold up a bus with a concurrency limit.
+    done()
+    source.deliver(() => {
+      // The author says what packets of the topic are; `check` holds the message against the server's schema.
+      const message = toMessage(packet as Packet)
+      return message === undefined || check === undefined || check(message) ? message : undefined
+    })
+  }
+  const source = new LiveSource(worker, () => { bus.removeListener(topic, listener) })
+  if (source.active) bus.on(topic, listener)
+  return source
+}
+
+export function after (worker: Worker, ms: number, message: unknown): Source {
+  const timer = setTimeout(() => {
+    source.deliver(() => message)
+    source.stop()
+  }, ms)
+  const source: LiveSource = new LiveSource(worker, () => { clearTimeout(timer) }, true)
+  return source
+}
+
+export function every (worker: Worker, ms: number, toMessage: () => unknown): Source {
+  const timer = setInterval(() => { source.deliver(toMessage) }, ms)
+  const source: LiveSource = new LiveSource(worker, () => { clearInterval(timer) }, true)
+  return source
+}
+
+function ignore (): void {}

@@ -1,0 +1,99 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import type { TSchema } from '@sinclair/typebox'
+import { Refusal } from '../errors.js'
+import { Implementation, LoggingLevel, type ClientCapabilities, type JsonObject } from '../protocol/index.js'
+import { isObject, isRequestId } from './envelope.js'
+import type { LogLevel, ProtocolVersion, RequestMeta } from '../../types/request.js'
+
+const PREFIX = 'io.modelcontextprotocol/'
+export const PROTOCOL_VERSION = `${PREFIX}protocolVersion`
+export const CLIENT_CAPABILITIES = `${PREFIX}clientCapabilities`
+const CLIENT_INFO = `${PREFIX}clientInfo`
+const LOG_LEVEL = `${PREFIX}logLevel`
+
+/** Lengths past which trace context is left out (W3C Trace Context 3.3, W3C Baggage 3.3). */
+const TRACE_LENGTHS = { traceparent: 55, tracestate: 512, baggage: 8192 }
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+const implementation = TypeCompiler.Compile(Implementation as TSchema)
+const logLevel = TypeCompiler.Compile(LoggingLevel as TSchema)
+const NO_EXTRA: JsonObject = Object.freeze({})
+
+/** What is being built: RequestMeta without `readonly`. */
+type Draft = { -readonly [K in keyof RequestMeta]: RequestMeta[K] }
+
+/** The version that a request names for itself, or throws 400, -32602 (2026-07-28, Overview, Per-request protocol fields). */
+export function readVersion (params: unknown): string {
+  if (!isObject(params)) throw incomplete('params', 'must be an object')
+  const { _meta: meta } = params
+  if (!isObject(meta)) throw incomplete('params._meta', 'must be an object')
+  const version = meta[PROTOCOL_VERSION]
+  if (typeof version !== 'string') throw incomplete(`params._meta["${PROTOCOL_VERSION}"]`, 'must be a string')
+  return version
+}
+
+/** The `_meta` of a request whose version has been accepted. A log level or progress token that is none is refused; a client info that is none is left out. */
+export function decodeMeta (meta: JsonObject, protocolVersion: ProtocolVersion): RequestMeta {
+  const capabilities = meta[CLIENT_CAPABILITIES]
+  if (!isObject(capabilities)) throw incomplete(`params._meta["${CLIENT_CAPABILITIES}"]`, 'must be an object')
+  const draft = readMembers(meta)
+  draft.protocolVersion = protocolVersion
+  draft.clientCapabilities = declared(capabilities)
+  return Object.freeze(draft as RequestMeta)
+}
+
+/** The `_meta` of a notification, which need not have one. */
+export function decodeNotificationMeta (meta: unknown): Partial<RequestMeta> {
+  return Object.freeze(isObject(meta) ? readMembers(meta) : { extra: NO_EXTRA })
+}
+
+function readMembers (meta: JsonObject): Partial<Draft> {
+  const draft: Partial<Draft> = { extra: NO_EXTRA }
+  let extra: { [key: string]: JsonObject[string] } | undefined
+  for (const key in meta) {
+    // Walking its own keys.
+    const value = meta[key] as JsonObject[string]
+    switch (key) {
+      case PROTOCOL_VERSION:
+      case CLIENT_CAPABILITIES:
+        break
+      case CLIENT_INFO:
+        if (implementation.Check(value)) draft.clientInfo = value as unknown as Implementation
+        break
+      case LOG_LEVEL:
+        if (!logLevel.Check(value)) throw incomplete(`params._meta["${LOG_LEVEL}"]`, 'is no log level')
+        draft.logLevel = value as LogLevel
+        break
+      case 'progressToken':
+        if (!isRequestId(value)) throw incomplete('params._meta.progressToken', 'must be a string or an integer')
+        draft.progressToken = value
+        break
+      case 'traceparent':
+      case 'tracestate':
+      case 'baggage':
+        if (isTrace(key, value)) draft[key] = value
+        break
+      default:
+        (extra ??= {})[key] = value
+    }
+  }
+  if (extra !== undefined) draft.extra = Object.freeze(extra)
+  return draft
+}
+
+/** A capability counts as declared when its value is an object; anything else is dropped here, so that nobody has to look. */
+function declared (capabilities: JsonObject): ClientCapabilities {
+  for (const name in capabilities) {
+    if (!isObject(capabilities[name])) return Object.fromEntries(Object.entries(capabilities).filter(([, value]) => isObject(value)))
+  }
+  return capabilities as ClientCapabilities
+}
+
+function isTrace (key: keyof typeof TRACE_LENGTHS, value: unknown): value is string {
+  if (typeof value !== 'string' || value.length > TRACE_LENGTHS[key]) return false
+  return key !== 'traceparent' || TRACEPARENT.test(value)
+}
+
+function incomplete (path: string, message: string): Refusal {
+  return new Refusal({ kind: 'invalidParams', issues: [{ path, message }] }, 400)
+}

@@ -1,0 +1,117 @@
+import fp from 'fastify-plugin'
+import { createJsonParser } from './decode/json.js'
+import { McpError } from './errors.js'
+import { INVALID_REQUEST } from './protocol/index.js'
+import { readOptions, type Registration } from './options.js'
+import { compileTypeBox } from './schema.js'
+import { createKeyRing, createRandomKeyRing } from './token.js'
+import { createErrorHandler } from './transport/answer-error.js'
+import { createCodec } from './transport/codec.js'
+import { createGuard } from './transport/guard.js'
+import { createPost } from './transport/post.js'
+import { createOffer } from './worker/offer.js'
+import { Registry } from './worker/registry.js'
+import type { FastifyInstance, FastifyPluginAsync, FastifySchema } from 'fastify'
+import type { Mount } from './mount.js'
+import type { Codec } from './transport/codec.js'
+import type { TokenSealer } from '../types/channel.js'
+import type { Mount as PublicMount } from '../types/fastify.js'
+import type { GenMcpOptions } from '../types/options.js'
+
+const DEFAULT_PATH = '/mcp'
+/** The lowest Fastify without known advisories. */
+const FASTIFY_RANGE = '>=5.8.5 <6'
+
+/**
+ * Mounts an MCP server: `fastify.register(genMcp, { prefix: '/mcp', server })`. It may be registered as often as there are servers. What makes no sense
+ * rejects `ready()` with MCP_ERR_BAD_OPTION, which names the option.
+ */
+const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) => {
+  const registration = readOptions(rawOptions as unknown as Record<string, unknown>)
+  const mount = createMount(fastify, registration)
+  await registration.server.setup?.(fastify, registration.arg)
+
+  const { prefix, path, server, settings } = registration
+  const codec = createCodec(settings.sendServerInfo ? server.info : undefined)
+  await fastify.register(async child => { addRoutes(child, registration, mount, codec) }, { prefix })
+
+  publish(fastify, { path: fastify.prefix + prefix + (path ?? (prefix === '' ? DEFAULT_PATH : '')), gauges: () => mount.registry.gauges() })
+  fastify.addHook('preClose', async () => {
+    mount.draining = true
+    await mount.registry.drain(settings.limits.drain)
+  })
+}
+
+export const genMcp: FastifyPluginAsync<GenMcpOptions> = fp(plugin, { name: 'fastify-gen-mcp', fastify: FASTIFY_RANGE })
+
+function createMount (fastify: FastifyInstance, { server, arg, settings }: Registration): Mount {
+  const { info, instructions, capabilities = {}, messages } = server
+  const check = messages === undefined ? undefined : compileTypeBox(messages)
+  return {
+    settings,
+    server,
+    arg,
+    offer: info === undefined || typeof capabilities === 'function' ? undefined : createOffer(instructions, capabilities),
+    checkMessage: check && ((message, { log }) => {
+      const fits = check.Check(message)
+      if (!fits) log.warn({ mcp: { source: 'subscribe' } }, 'a message that does not fit the server\'s schema was skipped')
+      return fits
+    }),
+    tokens: createTokens(fastify, settings),
+    registry: new Registry(),
+    draining: false
+  }
+}
+
+function createTokens ({ log }: FastifyInstance, { tokens, secrets }: Registration['settings']): TokenSealer {
+  if (tokens !== undefined) return tokens
+  const [first, ...rest] = secrets ?? []
+  if (first !== undefined) return createKeyRing([first, ...rest])
+  return createRandomKeyRing(() => {
+    log.warn({ mcp: { option: 'secrets' } }, 'an MCP mount seals with a random secret: what it seals is refused after a restart and by every other replica')
+  })
+}
+
+function addRoutes (child: FastifyInstance, { route, prefix, path }: Registration, mount: Mount, codec: Codec): void {
+  child.removeAllContentTypeParsers()
+  child.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(child))
+  child.setErrorHandler(createErrorHandler(codec))
+  child.addHook('onRequest', createGuard(mount.settings, child))
+
+  // `hide` is what generators of API descriptions go by.
+  const schema: FastifySchema & { readonly hide: true } = { hide: true }
+  const shared = { schema, config: { mcp: true }, exposeHeadRoute: false }
+  const refused = child.supportedMethods.filter(method => method !== 'POST')
+  for (const url of urlsOf(child, prefix, path)) {
+    child.route({ ...route, ...shared, method: 'POST', url, handler: createPost(mount, codec) })
+    child.route({
+      ...shared,
+      ...(route.constraints !== undefined && { constraints: route.constraints }),
+      method: refused,
+      url,
+      onRequest: (_request, reply, done) => {
+        reply.header('allow', 'POST')
+        done(new McpError({ kind: 'custom', rpcCode: INVALID_REQUEST, message: 'Method not allowed: use POST', statusCode: 405 }))
+      },
+      // The hook has answered before anybody could come here.
+      handler: () => {}
+    })
+  }
+}
+
+/** The paths to serve: with and without a trailing slash, where the app's router does not take one for the other. */
+function urlsOf (child: FastifyInstance, prefix: string, path: string | undefined): string[] {
+  // Fastify itself serves the prefix in both spellings.
+  if (path === undefined && prefix !== '') return ['/']
+  const url = (path ?? DEFAULT_PATH).replace(/\/+$/, '')
+  const { ignoreTrailingSlash, routerOptions } = child.initialConfig
+  return url === '' ? ['/'] : (routerOptions?.ignoreTrailingSlash ?? ignoreTrailingSlash) === true ? [url] : [url, `${url}/`]
+}
+
+/** Makes the mount known as one of `fastify.mcp.mounts`. */
+function publish (fastify: FastifyInstance, mount: PublicMount): void {
+  if (!fastify.hasDecorator('mcp')) fastify.decorate('mcp', { mounts: [] })
+  // The list is ours, and nobody else's to change.
+  const mounts = fastify.mcp.mounts as PublicMount[]
+  mounts.push(mount)
+}

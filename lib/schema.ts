@@ -1,0 +1,60 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import * as formats from 'ajv-formats'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import type { TSchema } from '@sinclair/typebox'
+import type { JsonSchema } from './protocol/index.js'
+import type { TypeBoxSchema } from '../types/schema.js'
+
+/** How many compiled schemas are kept by their text: those that are written anew for each request. */
+const KEPT = 500
+
+const ajv = new Ajv2020({ strict: false, allErrors: true, addUsedSchema: false })
+// The package is CommonJS: depending on who loads it, its function is the module or the module's default.
+const { default: addFormats } = formats as unknown as { default: typeof formats.default & { default?: typeof formats.default } };
+(addFormats.default ?? addFormats)(ajv)
+
+const typeBoxChecks = new WeakMap<object, TypeCheck<TSchema>>()
+const byIdentity = new WeakMap<JsonSchema, ValidateFunction>()
+const byText = new Map<string, ValidateFunction>()
+
+/** Whether a value fits a JSON Schema 2020-12, compiled once for each schema. Throws what Ajv throws for one that is none. */
+export function fitsJsonSchema (schema: JsonSchema, value: unknown): boolean {
+  return compile(schema)(value)
+}
+
+/** The check of a TypeBox schema, from any copy of TypeBox; compiled once for each schema. */
+export function compileTypeBox<T> (schema: TypeBoxSchema<T>): TypeCheck<TSchema> {
+  const known = typeBoxChecks.get(schema)
+  if (known !== undefined) return known
+  // A TypeBoxSchema is known by members that only TypeBox makes.
+  const check = TypeCompiler.Compile(schema as unknown as TSchema)
+  typeBoxChecks.set(schema, check)
+  return check
+}
+
+/** Where a value does not fit, and what is wrong there. */
+export function firstProblem (check: TypeCheck<TSchema>, value: unknown): { readonly path: string, readonly message: string } {
+  const problem = check.Errors(value).First()
+  return { path: problem?.path || '/', message: problem?.message ?? 'is not valid' }
+}
+
+function compile (schema: JsonSchema): ValidateFunction {
+  const known = byIdentity.get(schema)
+  if (known !== undefined) return known
+
+  const text = JSON.stringify(schema)
+  const validate = byText.get(text) ?? compileText(text)
+  byIdentity.set(schema, validate)
+  return validate
+}
+
+function compileText (text: string): ValidateFunction {
+  const schema = JSON.parse(text) as JsonSchema
+  const validate = ajv.compile(schema)
+  // Ajv keeps every schema it has seen, by identity; ours are kept here, and not for ever.
+  ajv.removeSchema(schema)
+  byText.set(text, validate)
+  const [oldest] = byText.keys()
+  if (byText.size > KEPT && oldest !== undefined) byText.delete(oldest)
+  return validate
+}

@@ -1,0 +1,51 @@
+import { McpError, Refusal } from '../errors.js'
+import { readId } from '../decode/envelope.js'
+import { failStream } from './relay.js'
+import { sendError } from './reply.js'
+import { reportRefusal } from './report.js'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { Codec } from './codec.js'
+
+/** What Fastify refuses by itself, in our words. */
+const fastifyErrors = new Map<string, 'mediaType' | 'bodyTooLarge' | 'parse'>([
+  ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'mediaType'],
+  ['FST_ERR_CTP_BODY_TOO_LARGE', 'bodyTooLarge'],
+  ['FST_ERR_CTP_INVALID_JSON_BODY', 'parse'],
+  ['FST_ERR_CTP_EMPTY_JSON_BODY', 'parse'],
+  ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'parse']
+])
+
+/** The error handler of a mount: whatever fails on its routes is answered in JSON-RPC, and tells no more than the table of errors says. */
+export function createErrorHandler (codec: Codec): (error: FastifyError, httpRequest: FastifyRequest, reply: FastifyReply) => void {
+  return (error, httpRequest, reply) => {
+    const answer = translate(error, reply)
+    failStream(reply, error)
+    // The worker has logged its own crashes, each once.
+    if (answer.reason.kind === 'crash' && !(error instanceof McpError)) httpRequest.log.error({ err: error }, 'an MCP request failed outside its server')
+    reportRefusal(httpRequest, answer)
+    // An error that a hook throws brings its own headers, as Fastify's convention is.
+    const { headers } = error as { headers?: Record<string, string> }
+    if (headers !== undefined && !(error instanceof McpError)) reply.headers(headers)
+    sendError(reply, answer, codec.error(readId(httpRequest.body), answer))
+  }
+}
+
+function translate (error: FastifyError, reply: FastifyReply): McpError {
+  if (error instanceof McpError) return error
+  const kind = fastifyErrors.get(error.code)
+  if (kind !== undefined) return new McpError({ kind }, { cause: error })
+
+  // What an app's hook threw keeps its status; from 500 on its message is nobody's business, and 429 is the app's fault, not the client's.
+  const statusCode = statusOf(error) ?? statusOf(reply) ?? 500
+  if (statusCode >= 500) return new Refusal({ kind: 'crash' }, statusCode, { cause: error })
+  const rpcCode = statusCode === 429 ? -32603 : -32600
+  return new Refusal({ kind: 'custom', rpcCode, message: oneLine(error.message) }, statusCode, { cause: error })
+}
+
+function statusOf ({ statusCode }: { readonly statusCode?: number | undefined }): number | undefined {
+  return statusCode !== undefined && statusCode >= 400 && statusCode <= 599 ? statusCode : undefined
+}
+
+function oneLine (message: unknown): string {
+  return typeof message === 'string' ? message.split('\n', 1)[0] as string : 'Request refused'
+}

@@ -1,0 +1,102 @@
+import { readRetry } from '../channel/asking.js'
+import { Exchange, type Facts } from '../channel/exchange.js'
+import { decodeNotification, decodeRequest, findMethod } from '../decode/decode.js'
+import { isObject, readEnvelope, type Envelope } from '../decode/envelope.js'
+import { CLIENT_CAPABILITIES, decodeMeta, PROTOCOL_VERSION, readVersion } from '../decode/meta.js'
+import { McpError } from '../errors.js'
+import { createTrace, traceExchange } from '../observe.js'
+import { REVISION, type JsonObject } from '../protocol/index.js'
+import { forPrincipal } from '../token.js'
+import { readAccept, type Accepted } from './accept.js'
+import { checkMethodHeader, checkNameHeader, checkNotificationHeaders, checkVersionHeader, missingVersion, readVersionHeader, unsupported } from './headers.js'
+import { Relay } from './relay.js'
+import { createReporter } from './report.js'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Mount } from '../mount.js'
+import type { McpRequest } from '../../types/request.js'
+import type { Codec } from './codec.js'
+
+type RequestEnvelope = Extract<Envelope, { kind: 'request' }>
+type NotificationEnvelope = Extract<Envelope, { kind: 'notification' }>
+
+/** Seconds that a client is told to stay away for when a limit was reached. */
+const OVERLOADED_RETRY = 1
+const LEGACY_VERSIONS = new Set(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])
+const BOTH: Accepted = { json: true, sse: true }
+
+/**
+ * The whole life of one POST. A throw on the way is answered by the mount's error handler. Nothing here waits: what a server answers at once leaves in
+ * the same turn.
+ */
+export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRequest, reply: FastifyReply) => void {
+  const { settings } = mount
+  const onEnded = createReporter(settings.onEnd)
+
+  function answer (envelope: RequestEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
+    const { request, params } = decode(mount, envelope, httpRequest)
+    const principal = settings.principal?.(httpRequest)
+    const retry = readRetry(request, params, () => forPrincipal(mount.tokens, principal))
+    const accepted = admit(mount, request, httpRequest)
+    const relay = new Relay(reply, codec, { id: request.id, method: request.method, retried: retry !== undefined }, accepted, settings)
+    run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry, traced: createTrace(request, httpRequest), onEnded }, relay)
+  }
+
+  function accept (envelope: NotificationEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
+    const { _meta: meta } = isObject(envelope.params) ? envelope.params : {}
+    const version = isObject(meta) ? meta[PROTOCOL_VERSION] : undefined
+    checkNotificationHeaders(httpRequest.headers, envelope.method, typeof version === 'string' ? version : undefined)
+    const request = decodeNotification(envelope)
+    const relay = new Relay(reply, codec, { id: undefined, method: envelope.method, retried: false }, BOTH, settings)
+    if (request === undefined) return relay.end({ type: 'accepted' })
+    const principal = settings.principal?.(httpRequest)
+    run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry: undefined, traced: createTrace(request, httpRequest), onEnded }, relay)
+  }
+
+  return (httpRequest, reply) => {
+    const envelope = readEnvelope(httpRequest.body)
+    if (envelope.kind === 'request') answer(envelope, httpRequest, reply)
+    else accept(envelope, httpRequest, reply)
+  }
+}
+
+function run (facts: Facts, relay: Relay): void {
+  const exchange = new Exchange(facts, relay)
+  traceExchange(facts.traced, exchange)
+  if (!exchange.worker.over) relay.attend(exchange.worker)
+}
+
+/** The checks of a request in their order, before any callback runs. */
+function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: FastifyRequest): { readonly request: McpRequest, readonly params: JsonObject } {
+  if (!isModern(envelope.params)) checkEra(readVersionHeader(headers))
+  const version = readVersion(envelope.params)
+  checkVersionHeader(headers, version)
+  // readVersion has found an object with a `_meta`.
+  const params = envelope.params as JsonObject & { readonly _meta: JsonObject }
+  const meta = decodeMeta(params._meta, REVISION)
+  checkMethodHeader(headers, envelope.method)
+  const method = findMethod(envelope.method)
+  if (offer?.opens(envelope.method) === false) throw McpError.unsupportedMethod(envelope.method)
+  checkNameHeader(headers, method, params)
+  return { request: decodeRequest(method, envelope, params, meta), params }
+}
+
+/** 2026-07-28, Versioning, Era selection. */
+function isModern (params: unknown): boolean {
+  const meta = isObject(params) ? params['_meta'] : undefined
+  return isObject(meta) && (PROTOCOL_VERSION in meta || CLIENT_CAPABILITIES in meta)
+}
+
+/** A request without the modern envelope: one of a 2025 client, which is not served, is told what is. */
+function checkEra (version: string | undefined): void {
+  if (version === undefined) throw missingVersion()
+  if (LEGACY_VERSIONS.has(version)) throw unsupported(version)
+}
+
+function admit ({ draining, registry, settings: { limits } }: Mount, { method }: McpRequest, { headers }: FastifyRequest): Accepted {
+  const listen = method === 'subscriptions/listen'
+  const accepted = readAccept(headers.accept)
+  if (!accepted.sse && (listen || !accepted.json)) throw new McpError({ kind: 'notAcceptable' })
+  if (draining) throw new McpError({ kind: 'shutdown', retryAfter: limits.retryAfter })
+  if (listen ? registry.listens >= limits.maxStreams : registry.calls >= limits.maxConcurrent) throw new McpError({ kind: 'overloaded', retryAfter: OVERLOADED_RETRY })
+  return accepted
+}

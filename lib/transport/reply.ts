@@ -1,0 +1,23 @@
+import { retryAfter, type McpError } from '../errors.js'
+import type { FastifyReply } from 'fastify'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** Sends JSON that is text already, past every serializer of the app. */
+export function sendJson (reply: FastifyReply, statusCode: number, json: string): void {
+  // What an answer says depends on who asks, and a POST is no key for a cache; a hook may know better.
+  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
+  reply.code(statusCode).header('content-type', JSON_TYPE).serializer(asItIs).send(json)
+}
+
+function asItIs (payload: unknown): string {
+  // Only called with the text of sendJson.
+  return payload as string
+}
+
+/** Sends an error that has been rendered, with its status and headers. */
+export function sendError (reply: FastifyReply, error: McpError, json: string): void {
+  const seconds = retryAfter(error)
+  if (seconds !== undefined) reply.header('retry-after', String(seconds))
+  sendJson(reply, error.statusCode, json)
+}

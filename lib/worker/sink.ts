@@ -1,0 +1,34 @@
+import type { McpError } from '../errors.js'
+import type { JsonObject } from '../protocol/index.js'
+
+/** How the response ends. `complete`: a listen's own result; `silent`: with no further message. */
+export type Ending =
+  | { readonly type: 'result', readonly result: object }
+  | { readonly type: 'error', readonly error: McpError }
+  | { readonly type: 'complete' }
+  | { readonly type: 'accepted' }
+  | { readonly type: 'silent' }
+
+/** Where the output of one exchange goes: the relay; in tests an array. */
+export interface Sink {
+  readonly streaming: boolean
+  readonly statusCode: number
+  readonly events: number
+  readonly bytes: number
+  readonly bufferedBytes: number
+  readonly timers: number
+  /** Opens the stream, if that has not happened; false where the client takes JSON only, or it is over. */
+  open (): boolean
+  /** Sends a notification; false if it cannot be written as JSON. */
+  notify (method: string, params: JsonObject | undefined): boolean
+  /** The last message. Throws, with nothing written, what the result's own JSON throws. */
+  end (ending: Ending): void
+  /** The client is gone, or must go: nothing more is written. */
+  abort (): void
+  /** False once the head has left. */
+  header (name: string, value: string): boolean
+  /** Resolves when the socket takes more, or is closed. */
+  drained (): Promise<void>
+  /** Resolves when the response has left, or the client has. */
+  whenFlushed (): Promise<void>
+}
