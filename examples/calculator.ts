@@ -1,9 +1,9 @@
-import Fastify, { type FastifyInstance } from 'fastify'
-import { pathToFileURL } from 'node:url'
+import { startIfMain } from './start.js'
 // #region calculator
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import genMcp, { defineServer, fail, listToolsResult, result, toolResult } from 'fastify-gen-mcp'
 
-const operations = new Map<string, (a: number, b: number) => number>([['add', (a, b) => a + b], ['divide', (a, b) => a / b]])
+const operations = new Map<string, (a: number, b: number) => number>([['add', (a, b) => a + b], ['multiply', (a, b) => a * b]])
 const inputSchema = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'] }
 
 const calculator = defineServer({
@@ -19,10 +19,34 @@ const calculator = defineServer({
     }
   }
 })
+
+export async function build (options: FastifyServerOptions = {}): Promise<FastifyInstance> {
+  const app = Fastify(options)
+  await app.register(genMcp, { server: calculator }) // POST /mcp
+  return app
+}
 // #endregion
 
-export async function build (): Promise<FastifyInstance> {
-  const app = Fastify({ logger: true })
-  await app.register(genMcp, { server: calculator })
-  return app
+const address = await startIfMain(import.meta.url, build)
+if (address !== undefined) console.log(`\n${address}/mcp\n\n${curl(`${address}/mcp`)}\n`)
+
+/** A call that can be pasted into a shell. */
+export function curl (url: string): string {
+  return [
+    `curl -s ${url}`,
+    "-H 'content-type: application/json'",
+    "-H 'mcp-protocol-version: 2026-07-28'",
+    "-H 'mcp-method: tools/call'",
+    "-H 'mcp-name: add'",
+    `-d '${JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: {
+        name: 'add',
+        arguments: { a: 2, b: 3 },
+        _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} }
+      }
+    })}'`
+  ].join(' \\\n  ')
 }

@@ -62,7 +62,10 @@ const reasons = {
   }),
   unsupportedMethod: ({ method }) => ({ rpcCode: METHOD_NOT_FOUND, statusCode: 404, message: 'Method not found', data: { method } }),
   invalidParams: ({ message, issues }) => ({
-    rpcCode: INVALID_PARAMS, statusCode: 200, message: message ?? describeIssues(issues), data: issues === undefined ? undefined : { issues: [...issues] }
+    rpcCode: INVALID_PARAMS,
+    statusCode: 200,
+    message: message ?? describeIssues(issues),
+    data: issues === undefined ? undefined : { issues: [...issues] }
   }),
   unknownTool: ({ name }) => ({ rpcCode: INVALID_PARAMS, statusCode: 200, message: `Unknown tool: ${quote(name)}`, data: { tool: name } }),
   promptNotFound: ({ name }) => ({ rpcCode: INVALID_PARAMS, statusCode: 200, message: `Prompt not found: ${quote(name)}`, data: { name } }),
@@ -70,7 +73,9 @@ const reasons = {
   cursor: () => ({ rpcCode: INVALID_PARAMS, statusCode: 200, message: 'Invalid or expired cursor' }),
   requestState: () => ({ rpcCode: INVALID_PARAMS, statusCode: 200, message: 'Invalid or expired requestState' }),
   missingClientCapability: ({ required }) => ({
-    rpcCode: MISSING_REQUIRED_CLIENT_CAPABILITY, statusCode: 400, message: 'The client does not declare a capability that this request needs',
+    rpcCode: MISSING_REQUIRED_CLIENT_CAPABILITY,
+    statusCode: 400,
+    message: 'The client does not declare a capability that this request needs',
     // Capabilities are JSON, which an interface cannot say of itself.
     data: { requiredCapabilities: required as JsonValue }
   }),

@@ -1,8 +1,10 @@
-import type { FastifyRequest } from 'fastify'
-import type { Settings } from './options.js'
+import { compileTypeBox } from './schema.js'
+import { createKeyRing, createRandomKeyRing } from './token.js'
+import { createOffer, type Offer } from './worker/offer.js'
+import { Registry } from './worker/registry.js'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { Registration, Settings } from './options.js'
 import type { AnyServer } from './worker/job.js'
-import type { Offer } from './worker/offer.js'
-import type { Registry } from './worker/registry.js'
 import type { TokenSealer } from '../types/channel.js'
 
 /** One registration of the plugin: what is worked out at boot and shared by all its exchanges. */
@@ -18,4 +20,33 @@ export interface Mount {
   readonly registry: Registry
   /** A shutdown has begun. */
   draining: boolean
+}
+
+/** The mount of one registration. `log` is told when it seals with a secret that nobody gave it. */
+export function createMount ({ server, arg, settings }: Registration, log: FastifyBaseLogger): Mount {
+  const { info, instructions, capabilities = {}, messages } = server
+  const check = messages === undefined ? undefined : compileTypeBox(messages)
+  return {
+    settings,
+    server,
+    arg,
+    offer: info === undefined || typeof capabilities === 'function' ? undefined : createOffer(instructions, capabilities),
+    checkMessage: check && ((message, { log }) => {
+      const fits = check.Check(message)
+      if (!fits) log.warn({ mcp: { source: 'subscribe' } }, 'a message that does not fit the server\'s schema was skipped')
+      return fits
+    }),
+    tokens: createTokens(settings, log),
+    registry: new Registry(),
+    draining: false
+  }
+}
+
+function createTokens ({ tokens, secrets }: Settings, log: FastifyBaseLogger): TokenSealer {
+  if (tokens !== undefined) return tokens
+  const [first, ...rest] = secrets ?? []
+  if (first !== undefined) return createKeyRing([first, ...rest])
+  return createRandomKeyRing(() => {
+    log.warn({ mcp: { option: 'secrets' } }, 'an MCP mount seals with a random secret: what it seals is refused after a restart and by every other replica')
+  })
 }

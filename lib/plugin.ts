@@ -1,20 +1,15 @@
 import fp from 'fastify-plugin'
 import { createJsonParser } from './decode/json.js'
 import { McpError } from './errors.js'
+import { createMount, type Mount } from './mount.js'
 import { INVALID_REQUEST } from './protocol/index.js'
 import { readOptions, type Registration } from './options.js'
-import { compileTypeBox } from './schema.js'
-import { createKeyRing, createRandomKeyRing } from './token.js'
 import { createErrorHandler } from './transport/answer-error.js'
 import { createCodec } from './transport/codec.js'
 import { createGuard } from './transport/guard.js'
 import { createPost } from './transport/post.js'
-import { createOffer } from './worker/offer.js'
-import { Registry } from './worker/registry.js'
 import type { FastifyInstance, FastifyPluginAsync, FastifySchema } from 'fastify'
-import type { Mount } from './mount.js'
 import type { Codec } from './transport/codec.js'
-import type { TokenSealer } from '../types/channel.js'
 import type { Mount as PublicMount } from '../types/fastify.js'
 import type { GenMcpOptions } from '../types/options.js'
 
@@ -28,7 +23,7 @@ const FASTIFY_RANGE = '>=5.8.5 <6'
  */
 const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) => {
   const registration = readOptions(rawOptions as unknown as Record<string, unknown>)
-  const mount = createMount(fastify, registration)
+  const mount = createMount(registration, fastify.log)
   await registration.server.setup?.(fastify, registration.arg)
 
   const { prefix, path, server, settings } = registration
@@ -43,34 +38,6 @@ const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) =>
 }
 
 export const genMcp: FastifyPluginAsync<GenMcpOptions> = fp(plugin, { name: 'fastify-gen-mcp', fastify: FASTIFY_RANGE })
-
-function createMount (fastify: FastifyInstance, { server, arg, settings }: Registration): Mount {
-  const { info, instructions, capabilities = {}, messages } = server
-  const check = messages === undefined ? undefined : compileTypeBox(messages)
-  return {
-    settings,
-    server,
-    arg,
-    offer: info === undefined || typeof capabilities === 'function' ? undefined : createOffer(instructions, capabilities),
-    checkMessage: check && ((message, { log }) => {
-      const fits = check.Check(message)
-      if (!fits) log.warn({ mcp: { source: 'subscribe' } }, 'a message that does not fit the server\'s schema was skipped')
-      return fits
-    }),
-    tokens: createTokens(fastify, settings),
-    registry: new Registry(),
-    draining: false
-  }
-}
-
-function createTokens ({ log }: FastifyInstance, { tokens, secrets }: Registration['settings']): TokenSealer {
-  if (tokens !== undefined) return tokens
-  const [first, ...rest] = secrets ?? []
-  if (first !== undefined) return createKeyRing([first, ...rest])
-  return createRandomKeyRing(() => {
-    log.warn({ mcp: { option: 'secrets' } }, 'an MCP mount seals with a random secret: what it seals is refused after a restart and by every other replica')
-  })
-}
 
 function addRoutes (child: FastifyInstance, { route, prefix, path }: Registration, mount: Mount, codec: Codec): void {
   child.removeAllContentTypeParsers()

@@ -62,11 +62,27 @@ export class Exchange implements Job {
   get principal (): string | undefined { return this.#facts.principal }
   get traced (): Traced | undefined { return this.#facts.traced }
   get log (): FastifyBaseLogger { return this.#facts.httpRequest.log }
-  get context (): Context { return this.#context ??= new Context(this) }
-  get channel (): Channel<unknown> { return this.#channel ??= new Channel(this) }
-  get tokens (): TokenSealer { return this.#tokens ??= forPrincipal(this.#facts.mount.tokens, this.principal) }
-  // Notifications have no channel to ask through.
-  get asking (): Asking { return this.#asking ??= new Asking(this.request as McpRequest, this.tokens, this.#facts.retry) }
+
+  get context (): Context {
+    this.#context ??= new Context(this)
+    return this.#context
+  }
+
+  get channel (): Channel<unknown> {
+    this.#channel ??= new Channel(this)
+    return this.#channel
+  }
+
+  get tokens (): TokenSealer {
+    this.#tokens ??= forPrincipal(this.#facts.mount.tokens, this.principal)
+    return this.#tokens
+  }
+
+  get asking (): Asking {
+    // Notifications have no channel to ask through.
+    this.#asking ??= new Asking(this.request as McpRequest, this.tokens, this.#facts.retry)
+    return this.#asking
+  }
 
   get checkMessage (): ((message: unknown) => boolean) | undefined {
     const { checkMessage } = this.#facts.mount

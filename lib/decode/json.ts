@@ -17,7 +17,7 @@ export function createJsonParser (fastify: FastifyInstance): FastifyBodyParser<B
     // Each level takes a byte at its beginning and one at its end.
     if (body.length > 2 * MAX_DEPTH && depthOf(body) > MAX_DEPTH) return done(new McpError({ kind: 'invalidRequest' }))
     // The parser takes the text that this package asks it to parse, and calls done itself.
-    void parse(request, body.toString(), done)
+    parse(request, body.toString(), done)
   }
 }
 

@@ -20,12 +20,13 @@ export function createErrorHandler (codec: Codec): (error: FastifyError, httpReq
   return (error, httpRequest, reply) => {
     const answer = translate(error, reply)
     failStream(reply, error)
-    // The worker has logged its own crashes, each once.
-    if (answer.reason.kind === 'crash' && !(error instanceof McpError)) httpRequest.log.error({ err: error }, 'an MCP request failed outside its server')
-    reportRefusal(httpRequest, answer)
-    // An error that a hook throws brings its own headers, as Fastify's convention is.
-    const { headers } = error as { headers?: Record<string, string> }
-    if (headers !== undefined && !(error instanceof McpError)) reply.headers(headers)
+    // The crash of an exchange, which tells of itself, passes through Fastify for the sake of its hooks.
+    if (!isCrash(error)) reportRefusal(httpRequest, answer)
+    if (!(error instanceof McpError)) {
+      if (isCrash(answer)) httpRequest.log.error({ err: error }, 'an MCP request failed before its server was asked')
+      // What a hook throws brings its own headers, as Fastify's convention is.
+      reply.headers((error as { headers?: Record<string, string> }).headers ?? {})
+    }
     sendError(reply, answer, codec.error(readId(httpRequest.body), answer))
   }
 }
@@ -40,6 +41,10 @@ function translate (error: FastifyError, reply: FastifyReply): McpError {
   if (statusCode >= 500) return new Refusal({ kind: 'crash' }, statusCode, { cause: error })
   const rpcCode = statusCode === 429 ? -32603 : -32600
   return new Refusal({ kind: 'custom', rpcCode, message: oneLine(error.message) }, statusCode, { cause: error })
+}
+
+function isCrash (error: unknown): boolean {
+  return error instanceof McpError && error.reason.kind === 'crash'
 }
 
 function statusOf ({ statusCode }: { readonly statusCode?: number | undefined }): number | undefined {

@@ -14,7 +14,7 @@ export function createGuard ({ allowedOrigins, allowedHosts }: Settings, fastify
   return (httpRequest, _reply, done) => {
     const { origin } = httpRequest.headers
     const host = hostOf(httpRequest)
-    if (host !== undefined && !isHostAllowed(host, httpRequest)) return done(refuse(httpRequest, 'hostForbidden', { host, option: 'allowedHosts' }))
+    if (!isHostAllowed(host, httpRequest)) return done(refuse(httpRequest, 'hostForbidden', { host, option: 'allowedHosts' }))
     if (origin === undefined || allowedOrigins === 'any') return done()
     if (typeof allowedOrigins !== 'function') return done(isListed(origin, allowedOrigins) ? undefined : refuse(httpRequest, 'originForbidden', { origin, option: 'allowedOrigins' }))
 
@@ -41,26 +41,31 @@ function isLoopbackOrigin (origin: string): boolean {
   return url.origin === origin && LOOPBACK_NAMES.has(url.hostname)
 }
 
-function createHostCheck (allowed: Settings['allowedHosts'], fastify: FastifyInstance): (host: string, httpRequest: FastifyRequest) => boolean {
+/** A request without a Host, as HTTP/1.0 knows them, passes: no browser sends one. */
+function createHostCheck (allowed: Settings['allowedHosts'], fastify: FastifyInstance): (host: string | undefined, httpRequest: FastifyRequest) => boolean {
   if (allowed === 'any') return () => true
   if (allowed !== 'loopback') {
     const hosts = new Set(allowed.map(host => host.toLowerCase()))
-    return host => hosts.has(host) || hosts.has(nameOf(host))
+    return host => host === undefined || hosts.has(host.toLowerCase()) || hosts.has(nameOf(host))
   }
-  let guarded: boolean | undefined
+  let open: boolean | undefined
   return (host, httpRequest) => {
-    if (guarded === undefined || !fastify.server.listening) guarded = isLocalOnly(fastify) && !isBehindProxy(httpRequest)
-    return !guarded || LOOPBACK_NAMES.has(nameOf(host))
+    if (host === undefined || LOOPBACK_NAMES.has(nameOf(host))) return true
+    // What the server listens on is known when it does.
+    if (open === undefined || !fastify.server.listening) open = !isLocalOnly(fastify) || isBehindProxy(httpRequest)
+    return open
   }
 }
 
 function hostOf ({ raw: { headers } }: FastifyRequest): string | undefined {
-  return (headers.host ?? headers[':authority'] as string | undefined)?.toLowerCase()
+  return headers.host ?? headers[':authority'] as string | undefined
 }
 
-/** The host without its port. */
+/** The host without its port, in lower case. */
 function nameOf (host: string): string {
-  return host.replace(/:\d*$/, '')
+  const colon = host.lastIndexOf(':')
+  const port = colon > host.lastIndexOf(']') && /^\d*$/.test(host.slice(colon + 1))
+  return (port ? host.slice(0, colon) : host).toLowerCase()
 }
 
 /** Listening on loopback addresses alone, or not at all (inject). A Unix socket is reached by no browser. */

@@ -13,9 +13,13 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
 export function decodeHeaderValue (value: string): string | undefined {
   const text = trim(value)
   if (!PLAIN.test(text)) return undefined
-  // Prefix and suffix must not share the question mark.
-  const encoded = text.length >= PREFIX.length + SUFFIX.length && text.startsWith(PREFIX) && text.endsWith(SUFFIX)
-  return encoded ? decodeBase64(text.slice(PREFIX.length, -SUFFIX.length)) : text
+  return isEncoded(text) ? decodeBase64(text.slice(PREFIX.length, -SUFFIX.length)) : text
+}
+
+/** A header value that stands for this text: the text itself where that is safe, else Base64 of its UTF-8. */
+export function encodeHeaderValue (text: string): string {
+  const safe = PLAIN.test(text) && trim(text) === text && !isEncoded(text)
+  return safe ? text : `${PREFIX}${Buffer.from(text).toString('base64')}${SUFFIX}`
 }
 
 /** A header value without the white space around it. */
@@ -25,6 +29,11 @@ export function trim (value: string): string {
   while (from < to && isBlank(value.charCodeAt(from))) from++
   while (to > from && isBlank(value.charCodeAt(to - 1))) to--
   return value.slice(from, to)
+}
+
+function isEncoded (text: string): boolean {
+  // Prefix and suffix must not share the question mark.
+  return text.length >= PREFIX.length + SUFFIX.length && text.startsWith(PREFIX) && text.endsWith(SUFFIX)
 }
 
 function decodeBase64 (text: string): string | undefined {

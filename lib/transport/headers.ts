@@ -75,4 +75,3 @@ function read (headers: IncomingHttpHeaders, name: Mirror): string | undefined {
 function problem (name: Mirror, problem: 'missing' | 'mismatch' | 'malformed'): McpError {
   return new McpError({ kind: 'header', header: written[name], problem })
 }
-

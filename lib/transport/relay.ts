@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
 import { McpError } from '../errors.js'
 import { sendError, sendJson } from './reply.js'
 import { SSE_COMMENT, sseEvent } from './sse.js'
@@ -89,7 +89,7 @@ export class Relay implements Sink {
     this.#owner = owner
     const { raw } = this.#reply
     // On HTTP/1.1 the request closes when its body has been read, so that only the response tells of the client.
-    if (raw.destroyed) owner.close('disconnect')
+    if (isGone(raw)) owner.close('disconnect')
     else raw.once('close', () => { this.#gone() })
     const { streamAfter } = this.#settings
     if (streamAfter > 0 && this.#state === 'idle' && this.#accepted.sse) this.#streamAfter = setTimeout(() => { this.open() }, streamAfter)
@@ -165,13 +165,13 @@ export class Relay implements Sink {
       // One listener for all who wait; a dead socket never drains, so that #over wakes them too.
       if (this.#drained.push(resolve) === 1) raw.once('drain', () => { this.#wake() })
       this.#flush()
-      if (!raw.writableNeedDrain) this.#wake()
+      if (raw.writableLength < HIGH_WATER) this.#wake()
     })
   }
 
   async whenFlushed (): Promise<void> {
     const { raw } = this.#reply
-    if (raw.writableFinished || raw.destroyed) return
+    if (raw.writableFinished || isGone(raw)) return
     await new Promise<void>(resolve => { raw.once('finish', resolve).once('close', resolve) })
   }
 
@@ -232,13 +232,12 @@ export class Relay implements Sink {
   #schedule (): void {
     if (this.#flushing || this.#state !== 'open') return
     this.#flushing = true
-    process.nextTick(flush, this)
+    process.nextTick(Relay.#flushTick, this)
   }
 
-  /** @internal For the function that the next tick calls. */
-  flushTick (): void {
-    this.#flushing = false
-    if (this.#state === 'open') this.#flush()
+  static #flushTick (relay: Relay): void {
+    relay.#flushing = false
+    relay.#flush()
   }
 
   #flush (): void {
@@ -320,6 +319,11 @@ export class Relay implements Sink {
   }
 }
 
+/** On HTTP/2 it is the stream that is destroyed, and not its response. */
+function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed: boolean } }): boolean {
+  return raw.destroyed || raw.stream?.destroyed === true
+}
+
 /** The streams that Fastify has been given and may still fail to send. */
 const openStreams = new WeakMap<FastifyReply, Relay>()
 
@@ -327,8 +331,3 @@ const openStreams = new WeakMap<FastifyReply, Relay>()
 export function failStream (reply: FastifyReply, error: unknown): void {
   openStreams.get(reply)?.failed(error)
 }
-
-function flush (relay: Relay): void {
-  relay.flushTick()
-}
-

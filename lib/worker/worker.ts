@@ -78,7 +78,8 @@ export class Worker implements Alive {
   }
 
   get ref (): ExchangeRef<unknown> {
-    return this.#ref ??= Object.freeze({ id: randomUUID(), post: (message: unknown) => this.post(message), ended: this.#endPromise() })
+    this.#ref ??= Object.freeze({ id: randomUUID(), post: (message: unknown) => this.post(message), ended: this.#endPromise() })
+    return this.#ref
   }
 
   /** How it ended, or what is known so far. */
@@ -176,11 +177,14 @@ export class Worker implements Alive {
     this.#running++
     const { server, context } = this.#job
     const { capabilities } = server
-    if (server.info === undefined || typeof capabilities !== 'function') this.#begin()
-    else this.#call('capabilities', () => capabilities.call(server, context), declared => {
-      this.#job.offer = createOffer(server.instructions, declared)
+    if (server.info === undefined || typeof capabilities !== 'function') {
       this.#begin()
-    })
+    } else {
+      this.#call('capabilities', () => capabilities.call(server, context), declared => {
+        this.#job.offer = createOffer(server.instructions, declared)
+        this.#begin()
+      })
+    }
     this.#settled()
   }
 
@@ -245,7 +249,7 @@ export class Worker implements Alive {
     switch (outcome.type) {
       case 'stream':
         this.#open()
-        if (callback === 'handleRequest') void this.#serve()
+        if (callback === 'handleRequest') this.#serve()
         return
       case 'result':
         if (this.listen) return this.crash(badReturn(callback, outcome))
@@ -333,15 +337,20 @@ export class Worker implements Alive {
     if (failure) this.#log(reason, 'a stream was stopped with an error')
     if (this.listen) this.#end('stop', { type: 'complete' }, reason)
     else if (failure) this.#end('stop', { type: 'error', error: reason instanceof McpError ? reason : new McpError({ kind: 'crash' }, { cause: reason }) }, reason)
-    else this.#end('stop', { type: 'silent' }, reason)
+    else this.#end('stop', this.#silence(), reason)
   }
 
   #closing (cause: Exclude<CloseReason, 'crash'>): Ending {
     if (cause === 'disconnect') return { type: 'silent' }
-    if (this.listen && (cause === 'shutdown' || cause === 'closed')) return { type: 'complete' }
+    if (this.listen && this.streaming && (cause === 'shutdown' || cause === 'closed')) return { type: 'complete' }
+    if (cause === 'closed') return this.#silence()
     if (cause === 'shutdown') return { type: 'error', error: new McpError({ kind: 'shutdown', retryAfter: this.#job.limits.retryAfter }) }
-    if (cause === 'closed' && this.streaming) return { type: 'silent' }
     return { type: 'error', error: new McpError({ kind: cause }) }
+  }
+
+  /** An open stream just ends; a client that waits for one JSON body is told. */
+  #silence (): Ending {
+    return this.streaming ? { type: 'silent' } : { type: 'error', error: new McpError({ kind: 'closed' }) }
   }
 
   /** Ends the response at once, and the rest when no callback runs; false if it was over. Throws, and is not over, if the result is no JSON. */
@@ -359,7 +368,7 @@ export class Worker implements Alive {
 
   #windUp (): void {
     const closed = isClose(this.#cause) && this.#live !== undefined && this.#job.server.handleClose !== undefined
-    if (closed || this.#cleanups !== undefined) void this.#cleanUp()
+    if (closed || this.#cleanups !== undefined) this.#cleanUp()
     else this.#finish()
   }
 

@@ -1,0 +1,5 @@
+export { createTestClient } from './client.js'
+export { testExchange } from './exchange.js'
+export { readSse } from './sse.js'
+export type { TestAnswer, TestClient, TestExchange, TestRequestOptions, TestStream } from './types.js'
+export type { SseEvent } from './sse.js'

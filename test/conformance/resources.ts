@@ -1,0 +1,28 @@
+import { readResourceResult } from '../../lib/index.js'
+import { png } from './samples.js'
+import type { ReadResourceResult, Resource, ResourceTemplate } from '../../lib/index.js'
+
+/** What can be read at a URI of its own. The first one is read by whoever wants to read any. */
+const contents = new Map([
+  ['test://static-text', { mimeType: 'text/plain', text: 'This is the content of the static text resource.' }],
+  ['test://static-binary', { mimeType: 'image/png', blob: png }],
+  ['test://watched-resource', { mimeType: 'text/plain', text: 'This resource may be watched.' }]
+])
+
+export const resources: readonly Resource[] = [...contents].map(([uri, { mimeType }]) => ({
+  uri, name: uri.slice('test://'.length), description: `A resource of type ${mimeType}`, mimeType
+}))
+
+export const templates: readonly ResourceTemplate[] = [{
+  uriTemplate: 'test://template/{id}/data', name: 'template-data', description: 'Data of one id', mimeType: 'application/json'
+}]
+
+/** Undefined: there is no such resource. */
+export function readResource (uri: string): ReadResourceResult | undefined {
+  const content = contents.get(uri)
+  if (content !== undefined) return readResourceResult({ uri, ...content })
+
+  const id = /^test:\/\/template\/([^/]+)\/data$/.exec(uri)?.[1]
+  if (id === undefined) return undefined
+  return readResourceResult({ uri, mimeType: 'application/json', text: JSON.stringify({ id, templateTest: true, data: `Data for ID: ${id}` }) })
+}

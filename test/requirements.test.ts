@@ -1,0 +1,48 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { test } from 'tap'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const requirements = join(here, '../../shared/protocol/requirements.md')
+
+/** The sections that this package answers for so far, by their numbers. */
+const sections = new Set([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 22, 23, 24, 29, 30, 31])
+
+/** What no test can show, and why. */
+const exceptions: Readonly<Record<string, string>> = {
+}
+
+test('every MUST of the protocol that this package answers for is cited by a test', t => {
+  if (!existsSync(requirements)) {
+    t.comment('the list of requirements is not part of the package')
+    return t.end()
+  }
+  const musts = readMusts(readFileSync(requirements, 'utf8'))
+  t.ok(musts.length > 100, 'the list has been read')
+
+  const cited = new Set(testFiles(here).flatMap(file => readFileSync(file, 'utf8').match(/\b[A-Z]+-\d\d\b/g) ?? []))
+  const missing = musts.filter(id => !cited.has(id) && !Object.hasOwn(exceptions, id))
+  t.strictSame(missing, [])
+  t.strictSame(Object.keys(exceptions).filter(id => cited.has(id) || !musts.includes(id)), [], 'no exception is stale')
+  t.end()
+})
+
+function readMusts (text: string): string[] {
+  const musts: string[] = []
+  let section = 0
+  for (const line of text.split('\n')) {
+    section = Number(/^## (\d+)\./.exec(line)?.[1] ?? section)
+    const id = /^- \*\*([A-Z]+-\d\d) · MUST\*\*/.exec(line)?.[1]
+    if (id !== undefined && sections.has(section)) musts.push(id)
+  }
+  return musts
+}
+
+function testFiles (folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap(entry => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return entry.name === 'node_modules' ? [] : testFiles(path)
+    return entry.name.endsWith('.test.ts') && path !== fileURLToPath(import.meta.url) ? [path] : []
+  })
+}
