@@ -20,8 +20,7 @@ const whoami = defineServer({
       if (name !== 'whoami') return fail({ kind: 'unknownTool', name })
       const { httpRequest, principal } = channel // Fastify's request, with what hooks put there
       channel.sendProgress(1)
-      const tenant = httpRequest.headers['x-tenant'] ?? null
-      return result(toolResult.data({ name: httpRequest.getDecorator<User>('user').name, principal, tenant }))
+      return result(toolResult.data({ name: httpRequest.getDecorator<User>('user').name, principal, tenant: httpRequest.headers['x-tenant'] ?? null }))
     }
   }
 })
@@ -30,7 +29,7 @@ const whoami = defineServer({
 // #region auth
 export async function build (options: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = Fastify(options)
-  app.decorateRequest('user', null)
+  app.decorateRequest('user')
   app.get('/health', () => ({ ok: true })) // stays public
   await app.register(genMcp, {
     server: whoami,

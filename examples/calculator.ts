@@ -6,7 +6,7 @@ import genMcp, { defineServer, fail, listToolsResult, result, toolResult } from 
 const operations = new Map<string, (a: number, b: number) => number>([['add', (a, b) => a + b], ['multiply', (a, b) => a * b]])
 const inputSchema = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'] }
 
-const calculator = defineServer({
+export const calculator = defineServer({
   info: { name: 'calculator', version: '1.0.0' },
   capabilities: { tools: {} },
   handleRequest: {

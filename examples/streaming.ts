@@ -10,10 +10,10 @@ const tools = ['count-words', 'read-lines'].map(name => ({ name, inputSchema: { 
 const chapters = ['one two three', 'four five', 'six']
 
 // #region progress
-async function countWords (channel: Channel<Line>) {
+async function countWords (channel: Channel) {
   let words = 0
   for (const [index, chapter] of chapters.entries()) {
-    words += await count(chapter, channel.signal) // aborts when the client leaves
+    words += await setImmediate(chapter.split(' ').length, { signal: channel.signal }) // aborts when the client leaves
     channel.sendProgress(index + 1, chapters.length, `chapter ${index + 1}`)
   }
   channel.sendLog('info', { words })
@@ -21,16 +21,13 @@ async function countWords (channel: Channel<Line>) {
 }
 // #endregion
 
-async function count (text: string, signal: AbortSignal): Promise<number> {
-  return await setImmediate(text.split(' ').length, { signal })
-}
-
 // #region sources
 type Line = { readonly text: string } | { readonly end: true }
 
 function readLines (channel: Channel<Line>, path: string) {
-  const lines = createInterface({ input: createReadStream(path) })
-  channel.consume(lines, { next: text => ({ text }), done: () => ({ end: true }) })
+  const input = createReadStream(path)
+  channel.defer(() => { input.destroy() })
+  channel.consume(createInterface({ input }), { next: text => ({ text }), done: () => ({ end: true }) })
   channel.after(60_000, { end: true }) // sources stop with the request, whatever ended it
   return stream({ read: 0 })
 }

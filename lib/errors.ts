@@ -30,7 +30,9 @@ interface Answer {
   readonly data?: JsonValue | undefined
 }
 type Kind = ErrorReason['kind']
-type ReasonTable = { readonly [K in Kind]: (reason: Extract<ErrorReason, { kind: K }>) => Answer }
+/** The reason of a kind, which may share its members with other kinds. */
+type ReasonOf<K extends Kind, R extends ErrorReason = ErrorReason> = R extends ErrorReason ? K extends R['kind'] ? R : never : never
+type ReasonTable = { readonly [K in Kind]: (reason: ReasonOf<K>) => Answer }
 
 /** What every fault of ours looks like from outside. */
 const BARE = 'Internal error'
@@ -65,7 +67,7 @@ const reasons = {
     rpcCode: INVALID_PARAMS,
     statusCode: 200,
     message: message ?? describeIssues(issues),
-    data: issues === undefined ? undefined : { issues: [...issues] }
+    data: issues === undefined ? undefined : { issues: issues.map(({ path, message }) => ({ path: shorten(path), message })) }
   }),
   unknownTool: ({ name }) => ({ rpcCode: INVALID_PARAMS, statusCode: 200, message: `Unknown tool: ${quote(name)}`, data: { tool: name } }),
   promptNotFound: ({ name }) => ({ rpcCode: INVALID_PARAMS, statusCode: 200, message: `Prompt not found: ${quote(name)}`, data: { name } }),
@@ -174,10 +176,16 @@ function checkCustom ({ rpcCode, statusCode }: Extract<ErrorReason, { kind: 'cus
 
 function describeIssues (issues: readonly { readonly path: string, readonly message: string }[] | undefined): string {
   const first = issues?.[0]
-  return first === undefined ? 'Invalid params' : `Invalid params: ${first.path} ${first.message}`
+  if (first === undefined) return 'Invalid params'
+  // A path has names that the client chose.
+  return `Invalid params: ${quote(first.path).slice(1, -1)} ${first.message}`
 }
 
 /** A name as it may stand in a one-line message: short, and without line breaks. */
 function quote (name: string): string {
-  return JSON.stringify(name.length > 100 ? `${name.slice(0, 100)}...` : name)
+  return JSON.stringify(shorten(name)).replace(/[\u2028\u2029]/g, ' ')
+}
+
+function shorten (text: string): string {
+  return text.length > 100 ? `${text.slice(0, 100)}...` : text
 }

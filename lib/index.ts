@@ -3,6 +3,12 @@ export { defineServer, messageType, routeRequests, withArg } from './define-serv
 export { fail, inputRequired, result, stop, stream } from './outcome.js'
 export { McpError, MCP_ERR_BAD_OPTION, MCP_ERR_BAD_PROVIDER, MCP_ERR_BAD_RETURN, MCP_ERR_HEAD_SENT } from './errors.js'
 export { createMessage, elicitForm, elicitUrl, listRoots } from './channel/questions.js'
+export { createSuite } from './suite/suite.js'
+export { defineTool } from './suite/tool.js'
+export { defineResources } from './suite/resources.js'
+export { definePrompt, definePrompts } from './suite/prompts.js'
+export { defineSubscriptions } from './suite/subscriptions.js'
+export { busSubscriptions } from './suite/bus.js'
 export { checkParamHeaders } from './transport/param-headers.js'
 export {
   completeResult, discoverResult, getPromptResult, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult, readResourceResult,
@@ -26,6 +32,12 @@ export type {
   ErrorOutcome, InputRequiredOutcome, MessageOutcome, RequestOutcome, ResultOutcome, StopOutcome, StreamOutcome
 } from '../types/outcome.js'
 export type { ArgOf, Configurable, Routes, Server, ServerDefinition, Streaming } from '../types/server.js'
+export type {
+  BusSubscriptions, BusSubscriptionsOptions, Completer, Guarded, LogUpdate, Middleware, Page, ProgressUpdate, PromptDefinition, PromptProvider,
+  PromptsDefinition, ReadOutcome, ResourceProvider, ResourcesDefinition, SubscriptionProvider, SubscriptionsDefinition, Suite, SuiteExtension, SuiteOptions,
+  ToolDefinition, ToolOutcome, ToolProvider
+} from '../types/providers.js'
+export type { TemplateVars } from '../types/template-vars.js'
 export type { Awaitable, DeepReadonly, Schema, StandardSchema, TypeBoxSchema } from '../types/schema.js'
 export type { GenMcpOptions, Limits } from '../types/options.js'
 export type { Gauges, Mount } from '../types/fastify.js'

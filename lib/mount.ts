@@ -3,7 +3,7 @@ import { createKeyRing, createRandomKeyRing } from './token.js'
 import { createOffer, type Offer } from './worker/offer.js'
 import { Registry } from './worker/registry.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { Registration, Settings } from './options.js'
+import { readOptions, type Registration, type Settings } from './options.js'
 import type { AnyServer } from './worker/job.js'
 import type { TokenSealer } from '../types/channel.js'
 
@@ -20,6 +20,18 @@ export interface Mount {
   readonly registry: Registry
   /** A shutdown has begun. */
   draining: boolean
+}
+
+const mounts = new WeakMap<AnyServer, Mount>()
+
+/** The first mount of a server: who a caller is, and what it may do, is told by that. A server that is not mounted is as if mounted by default. */
+export function mountOf (server: AnyServer, log: FastifyBaseLogger): Mount {
+  return mounts.get(server) ?? createMount(readOptions({ server }), log)
+}
+
+/** Makes a mount the one that its server is known by, unless another is. */
+export function rememberMount (mount: Mount): void {
+  if (!mounts.has(mount.server)) mounts.set(mount.server, mount)
 }
 
 /** The mount of one registration. `log` is told when it seals with a secret that nobody gave it. */

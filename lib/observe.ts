@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { channel, tracingChannel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { ExchangeEnd } from '../types/exchange.js'
@@ -17,6 +18,8 @@ export interface Traced {
 
 const exchanges = tracingChannel<'', Traced>('fastify-gen-mcp:exchange')
 const callbacks = tracingChannel<'', Traced>('fastify-gen-mcp:callback')
+/** The asynchronous context of an exchange that is traced. */
+const contexts = new WeakMap<Traced, (work: () => void) => void>()
 const deadLetters = channel('fastify-gen-mcp:deadletter')
 
 /** Tells of a message that was posted to an exchange that had ended. */
@@ -39,8 +42,18 @@ export function createTrace (request: McpRequest | McpNotification, httpRequest:
 /** Runs an exchange within its tracing channel. */
 export function traceExchange (traced: Traced | undefined, exchange: { run (): void }): void {
   if (traced === undefined) return exchange.run()
-  exchanges.start.runStores(traced, () => { exchange.run() })
+  exchanges.start.runStores(traced, () => {
+    contexts.set(traced, AsyncLocalStorage.snapshot())
+    exchange.run()
+  })
   exchanges.end.publish(traced)
+}
+
+/** Runs what ends an exchange where the exchange began, and not where whatever closed it comes from. */
+export function withinTrace (traced: Traced | undefined, work: () => void): void {
+  const context = traced && contexts.get(traced)
+  if (context === undefined) work()
+  else context(work)
 }
 
 /** Tells of the end of an exchange. */

@@ -1,5 +1,6 @@
 import { MCP_ERR_BAD_OPTION } from './errors.js'
 import { Implementation, ServerCapabilities } from './protocol/index.js'
+import { isExtension } from './meta-key.js'
 import { compileTypeBox, firstProblem } from './schema.js'
 import type { FastifyRequest, RouteShorthandOptions } from 'fastify'
 import type { TSchema } from '@sinclair/typebox'
@@ -70,7 +71,7 @@ const options: Readonly<Record<keyof GenMcpOptions | 'prefix' | 'logLevel' | 'lo
   principal: isFunction,
   secrets: checkSecrets,
   tokens: value => isSealer(value) ? undefined : 'must have the functions seal and open',
-  limits: value => typeof value === 'object' && value !== null ? undefined : 'must be an object',
+  limits: value => typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'must be an object',
   legacy: value => value === false ? undefined : 'must be false: 2025 clients are not served yet',
   sendServerInfo: isBoolean,
   onEnd: isFunction
@@ -160,11 +161,22 @@ function checkServer (value: unknown, path: string): AnyServer {
   for (const callback of CALLBACKS) {
     if (server[callback] !== undefined && typeof server[callback] !== 'function') throw new MCP_ERR_BAD_OPTION(`${path}.${callback}`, 'must be a function')
   }
+  const instructions = server['instructions'] === undefined ? undefined : isString(server['instructions'])
+  if (instructions !== undefined) throw new MCP_ERR_BAD_OPTION(`${path}.instructions`, instructions)
   checkWire(Implementation, server['info'], `${path}.info`)
-  if (typeof server['capabilities'] !== 'function') checkWire(ServerCapabilities, server['capabilities'], `${path}.capabilities`)
+  if (typeof server['capabilities'] !== 'function') {
+    checkWire(ServerCapabilities, server['capabilities'], `${path}.capabilities`)
+    checkExtensions(server['capabilities'] as ServerCapabilities | undefined, `${path}.capabilities.extensions`)
+  }
   for (const name of ['arg', 'messages']) checkTypeBox(server[name], `${path}.${name}`)
   // The callbacks are there; what they take and give is the author's promise, which the worker holds against the contract at each return.
   return value as AnyServer
+}
+
+/** 2026-07-28, Versioning, Extensions: the grammar of `_meta` keys, with a prefix. */
+function checkExtensions (capabilities: ServerCapabilities | undefined, path: string): void {
+  const stranger = Object.keys(capabilities?.extensions ?? {}).find(name => !isExtension(name))
+  if (stranger !== undefined) throw new MCP_ERR_BAD_OPTION(`${path}.${stranger}`, 'must have a prefix, as com.example/name has')
 }
 
 function checkWire (schema: TSchema, value: unknown, path: string): void {

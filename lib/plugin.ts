@@ -1,21 +1,21 @@
 import fp from 'fastify-plugin'
 import { createJsonParser } from './decode/json.js'
 import { McpError } from './errors.js'
-import { createMount, type Mount } from './mount.js'
+import { createMount, rememberMount, type Mount } from './mount.js'
 import { INVALID_REQUEST } from './protocol/index.js'
 import { readOptions, type Registration } from './options.js'
 import { createErrorHandler } from './transport/answer-error.js'
 import { createCodec } from './transport/codec.js'
 import { createGuard } from './transport/guard.js'
 import { createPost } from './transport/post.js'
-import type { FastifyInstance, FastifyPluginAsync, FastifySchema } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Codec } from './transport/codec.js'
 import type { Mount as PublicMount } from '../types/fastify.js'
 import type { GenMcpOptions } from '../types/options.js'
 
 const DEFAULT_PATH = '/mcp'
 /** The lowest Fastify without known advisories. */
-const FASTIFY_RANGE = '>=5.8.5 <6'
+const FASTIFY_RANGE = '>=5.12.2 <6'
 
 /**
  * Mounts an MCP server: `fastify.register(genMcp, { prefix: '/mcp', server })`. It may be registered as often as there are servers. What makes no sense
@@ -24,13 +24,15 @@ const FASTIFY_RANGE = '>=5.8.5 <6'
 const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) => {
   const registration = readOptions(rawOptions as unknown as Record<string, unknown>)
   const mount = createMount(registration, fastify.log)
+  rememberMount(mount)
   await registration.server.setup?.(fastify, registration.arg)
 
   const { prefix, path, server, settings } = registration
   const codec = createCodec(settings.sendServerInfo ? server.info : undefined)
-  await fastify.register(async child => { addRoutes(child, registration, mount, codec) }, { prefix })
-
-  publish(fastify, { path: fastify.prefix + prefix + (path ?? (prefix === '' ? DEFAULT_PATH : '')), gauges: () => mount.registry.gauges() })
+  await fastify.register(async child => {
+    addRoutes(child, registration, mount, codec)
+    publish(fastify, { path: child.prefix + (path ?? (prefix === '' ? DEFAULT_PATH : '')), gauges: () => mount.registry.gauges() })
+  }, { prefix })
   fastify.addHook('preClose', async () => {
     mount.draining = true
     await mount.registry.drain(settings.limits.drain)
@@ -45,25 +47,27 @@ function addRoutes (child: FastifyInstance, { route, prefix, path }: Registratio
   child.setErrorHandler(createErrorHandler(codec))
   child.addHook('onRequest', createGuard(mount.settings, child))
 
-  // `hide` is what generators of API descriptions go by.
-  const schema: FastifySchema & { readonly hide: true } = { hide: true }
-  const shared = { schema, config: { mcp: true }, exposeHeadRoute: false }
+  // `hide` is what generators of API descriptions go by; Fastify's type does not know it.
+  const shared = { schema: { hide: true } as FastifySchema, config: { mcp: true }, exposeHeadRoute: false }
+  const handler = createPost(mount, codec)
   const refused = child.supportedMethods.filter(method => method !== 'POST')
   for (const url of urlsOf(child, prefix, path)) {
-    child.route({ ...route, ...shared, method: 'POST', url, handler: createPost(mount, codec) })
+    child.route({ ...route, ...shared, method: 'POST', url, handler })
     child.route({
       ...shared,
       ...(route.constraints !== undefined && { constraints: route.constraints }),
       method: refused,
       url,
-      onRequest: (_request, reply, done) => {
-        reply.header('allow', 'POST')
-        done(new McpError({ kind: 'custom', rpcCode: INVALID_REQUEST, message: 'Method not allowed: use POST', statusCode: 405 }))
-      },
-      // The hook has answered before anybody could come here.
-      handler: () => {}
+      // As a hook, so that it comes before the body is looked at.
+      onRequest: refuseVerb,
+      handler: refuseVerb
     })
   }
+}
+
+async function refuseVerb (_httpRequest: FastifyRequest, reply: FastifyReply): Promise<void> {
+  reply.header('allow', 'POST')
+  throw new McpError({ kind: 'custom', rpcCode: INVALID_REQUEST, message: 'Method not allowed: use POST', statusCode: 405 })
 }
 
 /** The paths to serve: with and without a trailing slash, where the app's router does not take one for the other. */
@@ -75,10 +79,19 @@ function urlsOf (child: FastifyInstance, prefix: string, path: string | undefine
   return url === '' ? ['/'] : (routerOptions?.ignoreTrailingSlash ?? ignoreTrailingSlash) === true ? [url] : [url, `${url}/`]
 }
 
-/** Makes the mount known as one of `fastify.mcp.mounts`. */
-function publish (fastify: FastifyInstance, mount: PublicMount): void {
-  if (!fastify.hasDecorator('mcp')) fastify.decorate('mcp', { mounts: [] })
-  // The list is ours, and nobody else's to change.
-  const mounts = fastify.mcp.mounts as PublicMount[]
-  mounts.push(mount)
+/** The mounts of an app, each with the instance that registered it. */
+const published = new WeakMap<FastifyInstance['server'], { readonly instance: FastifyInstance, readonly mount: PublicMount }[]>()
+
+/** Makes the mount known as one of `fastify.mcp.mounts`, on its instance and those above it. */
+function publish (instance: FastifyInstance, mount: PublicMount): void {
+  const all = published.get(instance.server) ?? []
+  published.set(instance.server, [...all, { instance, mount }])
+  if (instance.hasDecorator('mcp')) return
+  instance.decorate('mcp', {
+    getter (this: FastifyInstance) {
+      const entries = published.get(this.server) ?? []
+      // Fastify makes an instance's scopes from the instance itself.
+      return { mounts: entries.filter(({ instance }) => instance === this || Object.prototype.isPrototypeOf.call(this, instance)).map(({ mount }) => mount) }
+    }
+  })
 }

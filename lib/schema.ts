@@ -5,10 +5,12 @@ import type { TSchema } from '@sinclair/typebox'
 import type { JsonSchema } from './protocol/index.js'
 import type { TypeBoxSchema } from '../types/schema.js'
 
+export type Validate = ValidateFunction
+
 /** How many compiled schemas are kept by their text: those that are written anew for each request. */
 const KEPT = 500
 
-const ajv = new Ajv2020({ strict: false, allErrors: true, addUsedSchema: false })
+const ajv = new Ajv2020({ strict: false, allErrors: true, addUsedSchema: false, logger: false })
 // The package is CommonJS: depending on who loads it, its function is the module or the module's default.
 const { default: addFormats } = formats as unknown as { default: typeof formats.default & { default?: typeof formats.default } };
 (addFormats.default ?? addFormats)(ajv)
@@ -19,7 +21,7 @@ const byText = new Map<string, ValidateFunction>()
 
 /** Whether a value fits a JSON Schema 2020-12, compiled once for each schema. Throws what Ajv throws for one that is none. */
 export function fitsJsonSchema (schema: JsonSchema, value: unknown): boolean {
-  return compile(schema)(value)
+  return compileJsonSchema(schema)(value)
 }
 
 /** The check of a TypeBox schema, from any copy of TypeBox; compiled once for each schema. */
@@ -38,7 +40,8 @@ export function firstProblem (check: TypeCheck<TSchema>, value: unknown): { read
   return { path: problem?.path || '/', message: problem?.message ?? 'is not valid' }
 }
 
-function compile (schema: JsonSchema): ValidateFunction {
+/** The check of a JSON Schema 2020-12, whose `errors` say what did not fit. Unknown keywords and formats are ignored, and nothing is fetched. */
+export function compileJsonSchema (schema: JsonSchema): Validate {
   const known = byIdentity.get(schema)
   if (known !== undefined) return known
 
@@ -50,9 +53,15 @@ function compile (schema: JsonSchema): ValidateFunction {
 
 function compileText (text: string): ValidateFunction {
   const schema = JSON.parse(text) as JsonSchema
-  const validate = ajv.compile(schema)
-  // Ajv keeps every schema it has seen, by identity; ours are kept here, and not for ever.
-  ajv.removeSchema(schema)
+  // Its check would be a promise, which is true whatever comes of it.
+  if (schema['$async'] !== undefined) throw new Error('$async is not supported')
+  let validate
+  try {
+    validate = ajv.compile(schema)
+  } finally {
+    // Ajv keeps every schema it has seen, by identity; ours are kept here, and not for ever.
+    ajv.removeSchema(schema)
+  }
   byText.set(text, validate)
   const [oldest] = byText.keys()
   if (byText.size > KEPT && oldest !== undefined) byText.delete(oldest)

@@ -26,13 +26,17 @@ export function createKeyRing (secrets: readonly [string, ...string[]]): TokenSe
 
   return {
     seal (purpose, value, options) {
-      const text = JSON.stringify([Date.now() + (options?.maxAge ?? DEFAULT_MAX_AGE), value])
+      const expires = Date.now() + (options?.maxAge ?? DEFAULT_MAX_AGE)
+      // Infinity has no JSON: null, which never comes. What is no time at all has come already.
+      const text = JSON.stringify([expires === Infinity ? null : expires || 0, value])
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv(CIPHER, first.key, nonce).setAAD(Buffer.from(purpose))
       return Buffer.concat([first.id, nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64url')
     },
 
     open (purpose, token) {
+      // It comes from a client, and through an author.
+      if (typeof token !== 'string') return INVALID
       const bytes = Buffer.from(token, 'base64url')
       // Buffer.from skips what is not base64url, so that many texts would open as one token.
       if (bytes.length < HEAD_BYTES + TAG_BYTES || bytes.toString('base64url') !== token) return INVALID
@@ -60,9 +64,12 @@ export function createRandomKeyRing (onFirstSeal: () => void): TokenSealer {
   }
 }
 
-/** The same sealer for one caller: what it sealed opens for that caller alone. Nobody (undefined) is a caller too. */
-export function forPrincipal (sealer: TokenSealer, principal: string | undefined): TokenSealer {
-  const bound = (purpose: string): string => JSON.stringify([purpose, principal ?? null])
+/**
+ * The same sealer for one caller: what it sealed opens for that caller alone. Nobody (undefined) is a caller too. `owner` keeps what the package seals
+ * apart from what authors seal, whatever they call its purpose.
+ */
+export function forPrincipal (sealer: TokenSealer, principal: string | undefined, owner: 'package' | 'author' = 'author'): TokenSealer {
+  const bound = (purpose: string): string => JSON.stringify([owner, purpose, principal ?? null])
   return {
     seal: (purpose, value, options) => sealer.seal(bound(purpose), value, options),
     open: (purpose, token) => sealer.open(bound(purpose), token)
@@ -89,6 +96,6 @@ function decipher (key: Buffer, purpose: string, bytes: Buffer): string | undefi
 
 function readPayload (text: string): Opened {
   // What was deciphered is what seal() wrote.
-  const [expires, value] = JSON.parse(text) as [number, JsonValue]
-  return Date.now() < expires ? { ok: true, value } : EXPIRED
+  const [expires, value] = JSON.parse(text) as [number | null, JsonValue]
+  return expires === null || Date.now() < expires ? { ok: true, value } : EXPIRED
 }

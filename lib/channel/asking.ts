@@ -4,31 +4,34 @@ import { badReturn } from '../outcome.js'
 import { methods, type InputRequiredResult, type JsonObject, type JsonValue } from '../protocol/index.js'
 import { compileTypeBox } from '../schema.js'
 import { missingCapabilities } from './client-capabilities.js'
-import { answers, needsOf } from './questions.js'
+import { needsOf, readAnswer } from './questions.js'
 import type { TokenSealer } from '../../types/channel.js'
 import type { InputRequests, InputResponses } from '../../types/input.js'
 import type { InputRequiredOutcome } from '../../types/outcome.js'
-import type { McpMethod, McpRequest } from '../../types/request.js'
+import type { McpRequest } from '../../types/request.js'
 import type { TypeBoxSchema } from '../../types/schema.js'
 
 const PURPOSE = 'requestState'
-/** bytes of JSON */
+/** Bytes of JSON: what an author may keep, and what of the client's answers is kept for it. */
 const MAX_STATE = 16_384
+const MAX_ANSWERS = 65_536
 
 /** What a client brought back: the state it was given, and its answers. */
 export interface Retry {
-  /** Absent on a first call. */
+  /** Absent where no state was given. */
   readonly state?: { readonly value: JsonValue }
   /** Answers of earlier rounds, which were in the state. */
   readonly kept: JsonObject
+  /** The questions of the last round. */
+  readonly asked: readonly string[]
   /** Answers of this round, as the client sent them. */
   readonly given: JsonObject
 }
 
-/** What is sealed: `[digest of the request, state, responses so far]`. */
-type Sealed = readonly [digest: string, state: JsonValue, responses: JsonObject]
+/** What is sealed: a digest of the request, `[state]` or nothing, answers so far, questions of this round. */
+type Sealed = readonly [digest: string, state: readonly JsonValue[], kept: JsonObject, asked: readonly string[]]
 
-const NOTHING: Retry = { kept: {}, given: {} }
+const NOTHING: Retry = { kept: {}, asked: [], given: {} }
 
 /**
  * What the params of a request bring back, if anything. A state that does not open, or was sealed for another request, throws McpError 'requestState'
@@ -39,14 +42,15 @@ export function readRetry (request: McpRequest, params: JsonObject, tokens: () =
   if ((requestState ?? inputResponses) === undefined || methods[request.method].asks !== true) return undefined
   // The schema of the method has made it an object or null.
   const given = (inputResponses ?? {}) as JsonObject
-  if (requestState === undefined) return { kept: {}, given }
+  if (requestState === undefined) return { ...NOTHING, given }
 
   const opened = tokens().open(PURPOSE, requestState as string)
   if (!opened.ok) throw new McpError({ kind: 'requestState' })
-  // What opened under this purpose was sealed by `seal` below.
-  const [digest, value, kept] = opened.value as unknown as Sealed
+  // What opens under the package's own purpose was sealed by `seal` below.
+  const [digest, state, kept, asked] = opened.value as unknown as Sealed
   if (digest !== digestOf(request)) throw new McpError({ kind: 'requestState' })
-  return { state: { value }, kept, given }
+  const [value] = state
+  return { ...(value !== undefined && { state: { value } }), kept, asked, given }
 }
 
 /** The questions of one request to its client, and the answers to earlier ones. */
@@ -55,7 +59,7 @@ export class Asking {
   readonly #tokens: TokenSealer
   readonly #retry: Retry
   /** Answers that have been held against their question, in this round or an earlier one. */
-  readonly #answers: Map<string, JsonValue | undefined>
+  readonly #answers: Map<string, JsonValue>
 
   constructor (request: McpRequest, tokens: TokenSealer, retry: Retry = NOTHING) {
     this.#request = request
@@ -81,8 +85,9 @@ export class Asking {
 
   /** The answer that asks what is still open, or just to call again. Throws where the method or the client does not allow it. */
   result (outcome: InputRequiredOutcome): InputRequiredResult {
-    if (methods[this.#request.method as McpMethod].asks !== true) throw badReturn(`The handler of ${this.#request.method}`, outcome)
-    const open = Object.entries(outcome.requests).filter(([key]) => !this.#isAnswered(outcome.requests, key))
+    const { requests, state } = outcome
+    if (methods[this.#request.method].asks !== true) throw badReturn(`The handler of ${this.#request.method}`, outcome)
+    const open = Object.entries(requests).filter(([key]) => !this.#isAnswered(requests, key))
     for (const [key, question] of open) {
       const needs = needsOf(question)
       if (needs === undefined) throw new TypeError(`inputRequired was given "${key}", which no function of this package made`)
@@ -92,7 +97,7 @@ export class Asking {
     return {
       resultType: 'input_required',
       ...(open.length > 0 && { inputRequests: Object.fromEntries(open.map(([key, { method, params }]) => [key, { method, params }])) }),
-      requestState: this.#seal(outcome.state)
+      requestState: this.#seal(state, open.map(([key]) => key))
     }
   }
 
@@ -100,27 +105,37 @@ export class Asking {
     const question = requests[key]
     if (question === undefined) return false
     const { given } = this.#retry
-    // A new answer to a question that was answered before replaces the old one.
-    if (Object.hasOwn(given, key) && answers(question, given[key])) this.#answers.set(key, given[key])
-    return this.#answers.has(key) && answers(question, this.#answers.get(key))
+    // A new answer to a question that was answered before replaces the old one; one that is none leaves it.
+    const answer = readAnswer(question, Object.hasOwn(given, key) ? given[key] : undefined) ?? readAnswer(question, this.#answers.get(key))
+    if (answer !== undefined) this.#answers.set(key, answer)
+    return answer !== undefined
   }
 
-  #seal (state: unknown): string {
-    const text = JSON.stringify(state ?? null)
+  #seal (state: unknown, asked: readonly string[]): string {
+    const text = state === undefined ? '' : JSON.stringify(state)
     if (text === undefined || Buffer.byteLength(text) > MAX_STATE) throw new RangeError(`The state of inputRequired must be JSON of at most ${MAX_STATE} bytes`)
-    return this.#tokens.seal(PURPOSE, [digestOf(this.#request), state ?? null, Object.fromEntries(this.#answers)])
+    const { given } = this.#retry
+    // What was asked, was answered, and has not been looked at yet is for a later round.
+    const unread = this.#retry.asked.filter(key => Object.hasOwn(given, key) && !this.#answers.has(key) && !asked.includes(key))
+    const kept = Object.fromEntries([...this.#answers, ...unread.map(key => [key, given[key]] as const)]) as JsonObject
+    if (Buffer.byteLength(JSON.stringify(kept)) > MAX_ANSWERS) {
+      throw new McpError({ kind: 'invalidParams', message: `The answers are larger than the ${MAX_ANSWERS} bytes that can be kept for the next round` })
+    }
+    const sealed: Sealed = [digestOf(this.#request), text === '' ? [] : [state as JsonValue], kept, asked]
+    return this.#tokens.seal(PURPOSE, sealed)
   }
 }
 
 /** What a state is bound to beside its principal: the method, and the params as sent, but for what differs from round to round. */
 function digestOf ({ method, params }: McpRequest): string {
-  return createHash('sha256').update(JSON.stringify([method, canonical(params as unknown as JsonValue)])).digest('base64url')
+  return createHash('sha256').update(`${method} ${canonical(params as unknown as JsonValue)}`).digest('base64url')
 }
 
-/** The same value with its keys in order, so that another client library's order gives the same digest. */
-function canonical (value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(canonical)
-  if (typeof value !== 'object' || value === null) return value
+/** One text for each value: keys in order, and numbers that JSON has no text for, such as 1e400, as JavaScript writes them. */
+function canonical (value: JsonValue | undefined): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
+  if (typeof value === 'number') return String(value)
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const object = value as JsonObject
-  return Object.fromEntries(Object.keys(object).sort().map(key => [key, canonical(object[key] as JsonValue)]))
+  return `{${Object.keys(object).sort().map(key => `${JSON.stringify(key)}:${canonical(object[key])}`).join()}}`
 }

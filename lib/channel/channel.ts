@@ -1,3 +1,4 @@
+import { isObject } from '../decode/envelope.js'
 import { MCP_ERR_HEAD_SENT } from '../errors.js'
 import { declaresExtension } from './client-capabilities.js'
 import { Context } from './context.js'
@@ -13,6 +14,12 @@ import type { ExchangeRef } from '../../types/exchange.js'
 import type { InputRequests, InputResponses } from '../../types/input.js'
 import type { LogLevel, McpRequest } from '../../types/request.js'
 import type { TypeBoxSchema } from '../../types/schema.js'
+
+/** The protocol's own, which no extension may send. */
+const OWN_METHODS = new Set([
+  'notifications/progress', 'notifications/message', 'notifications/cancelled', 'notifications/subscriptions/acknowledged',
+  'notifications/tools/list_changed', 'notifications/prompts/list_changed', 'notifications/resources/list_changed', 'notifications/resources/updated'
+])
 
 /** What one request is answered through. */
 export class Channel<Msg> extends Context implements PublicChannel<Msg> {
@@ -44,12 +51,12 @@ export class Channel<Msg> extends Context implements PublicChannel<Msg> {
     if (this.closed) return 'closed'
     if (this.#exchange.listening !== undefined) return 'filtered'
     if (progressToken === undefined) return 'noProgressToken'
-    if (!(progress > this.#progress && Number.isFinite(progress))) return 'notIncreasing'
-    const status = this.#send('notifications/progress', {
-      progressToken, progress, ...(total !== undefined && Number.isFinite(total) && { total }), ...(message !== undefined && { message })
-    })
-    if (status === 'sent') this.#progress = progress
-    return status
+    if (!Number.isFinite(progress) || progress <= this.#progress) return 'notIncreasing'
+    const { sink } = this.#exchange
+    if (!sink.open()) return 'filtered'
+    this.#progress = progress
+    sink.progress(progressToken, progress, Number.isFinite(total) ? total : undefined, typeof message === 'string' ? message : undefined)
+    return 'sent'
   }
 
   sendLog (level: LogLevel, data: unknown, logger?: string): SendStatus {
@@ -57,16 +64,26 @@ export class Channel<Msg> extends Context implements PublicChannel<Msg> {
     const { offer, listening } = this.#exchange
     if (this.closed) return 'closed'
     if (logLevel === undefined || offer?.logging === false || listening !== undefined || !isLogged(level, logLevel)) return 'filtered'
-    return this.#send('notifications/message', { level, data: jsonOrText(data), ...(logger !== undefined && { logger }) })
+    return this.#send('notifications/message', { level, data: jsonOrText(data), ...(typeof logger === 'string' && { logger }) })
   }
 
   sendNotification (notification: ServerNotification): SendStatus {
     const { listening } = this.#exchange
     if (this.closed) return 'closed'
+    try {
+      return this.#sendAny(notification, listening)
+    } catch (error) {
+      // Whatever an author hands over in JavaScript, a send does not throw.
+      this.log.error({ mcp: { problem: describeObject(error) } }, 'a notification could not be sent')
+      return 'filtered'
+    }
+  }
+
+  #sendAny (notification: ServerNotification, listening: Listening | undefined): SendStatus {
     if (isChange(notification)) return this.#sendChange(notification, listening)
 
-    const { extension, method, params } = notification
-    if (!declaresExtension(this.request.meta.clientCapabilities, extension)) return 'filtered'
+    const { extension, method, params } = notification as Exclude<ServerNotification, ChangeNotification>
+    if (OWN_METHODS.has(method) || !declaresExtension(this.request.meta.clientCapabilities, extension)) return 'filtered'
     if (listening === undefined) return this.#send(method, params)
     if (!listening.acknowledged) return 'notSubscribed'
     return this.#send(method, stamp(params, listening))
@@ -79,8 +96,7 @@ export class Channel<Msg> extends Context implements PublicChannel<Msg> {
   }
 
   #send (method: string, params: JsonObject | undefined): SendStatus {
-    const { sink } = this.#exchange
-    return sink.open() && sink.notify(method, params) ? 'sent' : 'filtered'
+    return this.#exchange.sink.notify(method, params) ? 'sent' : 'filtered'
   }
 
   // ---- the response
@@ -151,14 +167,26 @@ export class Channel<Msg> extends Context implements PublicChannel<Msg> {
 
 /** The params of a notification on a listen stream, which name the listen; an id that the author set stays. */
 function stamp (params: JsonObject | undefined, { meta }: Listening): JsonObject {
-  // An author's _meta is whatever they wrote; what is no object is not kept.
-  return { ...params, _meta: { ...meta, ...(params?.['_meta'] as JsonObject | undefined) } }
+  const own = params?.['_meta']
+  return { ...params, _meta: isObject(own) ? { ...meta, ...own } : meta }
 }
 
+/** What has no JSON of its own, or one that says nothing, as a text. */
 function jsonOrText (data: unknown): JsonValue {
   try {
-    // undefined, a function and a symbol have no JSON, and a BigInt or a cycle throws.
-    if (JSON.stringify(data) !== undefined) return data as JsonValue
-  } catch {}
-  return String(data)
+    const says = typeof data === 'number' ? Number.isFinite(data) : !(data instanceof Error) && JSON.stringify(data) !== undefined
+    // Said on the line above.
+    return says ? data as JsonValue : String(data)
+  } catch {
+    // A BigInt inside, a cycle, a toJSON that throws.
+    return describeObject(data)
+  }
+}
+
+function describeObject (data: unknown): string {
+  try {
+    return String(data)
+  } catch {
+    return 'an object that has no text'
+  }
 }

@@ -24,7 +24,7 @@ function missingMembers (declared: unknown, wanted: JsonObject, elicitation: boo
   if (!isObject(declared)) return wanted
   const lacks = Object.entries(wanted).filter(([name, value]) => {
     if (!isObject(value) || isObject(read(declared, name))) return false
-    return !(elicitation && name === 'form' && read(declared, 'url') === undefined)
+    return !(elicitation && name === 'form' && !isObject(read(declared, 'url')))
   })
   return lacks.length === 0 ? undefined : Object.fromEntries(lacks)
 }

@@ -31,7 +31,14 @@ export interface Facts {
 
 /** One request or notification with all that belongs to it. Its parts are made when they are first asked for. */
 export class Exchange implements Job {
-  readonly #facts: Facts
+  readonly #mount: Mount
+  readonly #retry: Retry | undefined
+  readonly #onEnded: Facts['onEnded']
+  readonly request: McpRequest | McpNotification
+  readonly httpRequest: FastifyRequest
+  readonly protocolVersion: ProtocolVersion
+  readonly principal: string | undefined
+  readonly traced: Traced | undefined
   readonly sink: Sink
   readonly worker: Worker
   readonly listening: Listening | undefined
@@ -46,22 +53,24 @@ export class Exchange implements Job {
 
   constructor (facts: Facts, sink: Sink) {
     const { request, mount } = facts
-    this.#facts = facts
+    this.#mount = mount
+    this.#retry = facts.retry
+    this.#onEnded = facts.onEnded
+    this.request = request
+    this.httpRequest = facts.httpRequest
+    this.protocolVersion = facts.protocolVersion
+    this.principal = facts.principal
+    this.traced = facts.traced
     this.sink = sink
     this.offer = mount.offer
     this.listening = request.method === 'subscriptions/listen' ? new Listening(request.id, request.params.notifications, this) : undefined
     this.worker = new Worker(this)
   }
 
-  get server (): AnyServer { return this.#facts.mount.server }
-  get arg (): unknown { return this.#facts.mount.arg }
-  get limits (): WorkerLimits { return this.#facts.mount.settings.limits }
-  get request (): McpRequest | McpNotification { return this.#facts.request }
-  get httpRequest (): FastifyRequest { return this.#facts.httpRequest }
-  get protocolVersion (): ProtocolVersion { return this.#facts.protocolVersion }
-  get principal (): string | undefined { return this.#facts.principal }
-  get traced (): Traced | undefined { return this.#facts.traced }
-  get log (): FastifyBaseLogger { return this.#facts.httpRequest.log }
+  get server (): AnyServer { return this.#mount.server }
+  get arg (): unknown { return this.#mount.arg }
+  get limits (): WorkerLimits { return this.#mount.settings.limits }
+  get log (): FastifyBaseLogger { return this.httpRequest.log }
 
   get context (): Context {
     this.#context ??= new Context(this)
@@ -74,18 +83,18 @@ export class Exchange implements Job {
   }
 
   get tokens (): TokenSealer {
-    this.#tokens ??= forPrincipal(this.#facts.mount.tokens, this.principal)
+    this.#tokens ??= forPrincipal(this.#mount.tokens, this.principal)
     return this.#tokens
   }
 
   get asking (): Asking {
     // Notifications have no channel to ask through.
-    this.#asking ??= new Asking(this.request as McpRequest, this.tokens, this.#facts.retry)
+    this.#asking ??= new Asking(this.request as McpRequest, forPrincipal(this.#mount.tokens, this.principal, 'package'), this.#retry)
     return this.#asking
   }
 
   get checkMessage (): ((message: unknown) => boolean) | undefined {
-    const { checkMessage } = this.#facts.mount
+    const { checkMessage } = this.#mount
     return checkMessage && (message => checkMessage(message, this.httpRequest))
   }
 
@@ -93,7 +102,7 @@ export class Exchange implements Job {
   run (): void {
     this.worker.run()
     if (this.worker.ended) return
-    const { mount: { registry, settings: { limits, heartbeat } } } = this.#facts
+    const { registry, settings: { limits, heartbeat } } = this.#mount
     registry.add(this.worker)
     if (this.worker.over || this.listening !== undefined) return
     if (limits.maxDuration !== Infinity) this.#duration = setTimeout(() => { this.worker.close('timeout') }, limits.maxDuration)
@@ -113,8 +122,8 @@ export class Exchange implements Job {
   ended (): void {
     clearTimeout(this.#duration)
     this.stopHeartbeat()
-    this.#facts.mount.registry.remove(this.worker)
-    this.#facts.onEnded(this)
+    this.#mount.registry.remove(this.worker)
+    this.#onEnded(this)
   }
 
   /** Small fractions, so that what the author reports after them is an increase still. */

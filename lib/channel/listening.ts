@@ -17,8 +17,9 @@ const members = {
 
 export type ChangeNotification = Exclude<ServerNotification, { readonly extension: string }>
 
+/** One of the four changes that a listen may be told of. */
 export function isChange (notification: ServerNotification): notification is ChangeNotification {
-  return !('extension' in notification)
+  return Object.hasOwn(members, notification.method) && !('extension' in notification)
 }
 
 /** One `subscriptions/listen`: what was asked for, what is honoured, and what may therefore be sent (2026-07-28, Subscriptions). */
@@ -28,6 +29,7 @@ export class Listening implements ListenJob {
   /** Stamped on everything that is sent. */
   readonly meta: { readonly [SUBSCRIPTION_ID]: RequestId }
   #honored: SubscriptionFilter | undefined
+  #uris: ReadonlySet<string> | undefined
 
   constructor (id: RequestId, requested: SubscriptionFilter, job: { readonly offer: Offer | undefined, readonly sink: Sink }) {
     this.#requested = requested
@@ -47,7 +49,6 @@ export class Listening implements ListenJob {
   acknowledge (limit: SubscriptionFilter = this.#requested): boolean {
     if (this.#honored !== undefined) return false
     this.#honored = intersect(this.#honourable(), limit)
-    this.#job.sink.open()
     this.#job.sink.notify('notifications/subscriptions/acknowledged', { _meta: this.meta, notifications: { ...this.#honored } })
     return true
   }
@@ -56,8 +57,17 @@ export class Listening implements ListenJob {
   admits (notification: ChangeNotification): boolean {
     const asked = this.#honored?.[members[notification.method]]
     if (notification.method !== 'notifications/resources/updated') return asked === true
-    const { uri } = notification.params
-    return Array.isArray(asked) && asked.some(subscribed => liesWithin(uri, subscribed))
+    return this.#covers(notification.params?.uri)
+  }
+
+  /** A resource that was subscribed to, or one below it. Looked for from the bottom up, since there may be many. */
+  #covers (uri: unknown): boolean {
+    if (typeof uri !== 'string') return false
+    this.#uris ??= new Set(this.#honored?.resourceSubscriptions)
+    for (let at = uri.length; at > 0; at = uri.lastIndexOf('/', at - 1)) {
+      if (this.#uris.has(uri.slice(0, at)) || this.#uris.has(uri.slice(0, at + 1))) return true
+    }
+    return false
   }
 
   #honourable (): SubscriptionFilter {
@@ -65,17 +75,15 @@ export class Listening implements ListenJob {
   }
 }
 
-function intersect (asked: SubscriptionFilter, limit: SubscriptionFilter): SubscriptionFilter {
-  const uris = asked.resourceSubscriptions?.filter(uri => limit.resourceSubscriptions?.includes(uri))
+function intersect (asked: SubscriptionFilter, given: SubscriptionFilter): SubscriptionFilter {
+  // An author's limit may be anything in JavaScript; what is no filter allows nothing.
+  const limit: SubscriptionFilter = typeof given === 'object' && given !== null ? given : {}
+  const limits = new Set<unknown>(Array.isArray(limit.resourceSubscriptions) ? limit.resourceSubscriptions : [])
+  const uris = asked.resourceSubscriptions?.filter(uri => limits.has(uri))
   return {
     ...(asked.toolsListChanged === true && limit.toolsListChanged === true && { toolsListChanged: true }),
     ...(asked.promptsListChanged === true && limit.promptsListChanged === true && { promptsListChanged: true }),
     ...(asked.resourcesListChanged === true && limit.resourcesListChanged === true && { resourcesListChanged: true }),
     ...(uris !== undefined && uris.length > 0 && { resourceSubscriptions: uris })
   }
-}
-
-/** A resource itself, or one below it. */
-function liesWithin (uri: string, subscribed: string): boolean {
-  return uri === subscribed || uri.startsWith(subscribed.endsWith('/') ? subscribed : `${subscribed}/`)
 }

@@ -1,16 +1,18 @@
-import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
 import { MCP_ERR_BAD_PROVIDER } from '../errors.js'
-import { CreateMessageParams, CreateMessageResult, ElicitResult, ListRootsResult, type ClientCapabilities, type JsonObject, type Root } from '../protocol/index.js'
-import { fitsJsonSchema } from '../schema.js'
+import { CreateMessageParams, CreateMessageResult, ElicitResult, ListRootsResult, type ClientCapabilities, type JsonObject, type JsonSchema, type JsonValue, type Root } from '../protocol/index.js'
+import { firstProblem, fitsJsonSchema } from '../schema.js'
 import { readForm } from './form.js'
+import { isObject } from '../decode/envelope.js'
 import type { FormResponse, InputRequest } from '../../types/input.js'
 import type { Schema } from '../../types/schema.js'
 
 /** What one kind of question asks of the client, and of its answer. */
 interface Kind {
   readonly needs: (params: JsonObject) => ClientCapabilities
-  readonly fits: (response: unknown, params: JsonObject) => boolean
+  /** The answer without what was not asked; undefined for what is none. */
+  readonly read: (response: JsonValue, question: InputRequest) => JsonValue | undefined
 }
 
 const elicitResult = TypeCompiler.Compile(ElicitResult)
@@ -18,10 +20,17 @@ const messageParams = TypeCompiler.Compile(CreateMessageParams as TSchema)
 const messageResult = TypeCompiler.Compile(CreateMessageResult as TSchema)
 const rootsResult = TypeCompiler.Compile(ListRootsResult as TSchema)
 
+/** What the author's own schema of a form says. */
+const schemas = new WeakMap<InputRequest, JsonSchema>()
+
 const kinds = new Map<string, Kind>([
   ['elicitation/create', {
     needs: ({ mode }) => mode === 'url' ? { elicitation: { url: {} } } : { elicitation: { form: {} } },
-    fits: (response, params) => elicitResult.Check(response) && (response.action !== 'accept' || params['mode'] === 'url' || fitsForm(response.content, params))
+    read (response, question) {
+      if (!elicitResult.Check(response)) return undefined
+      const { action, content } = response
+      return action !== 'accept' || question.params['mode'] === 'url' ? { action } : readContent(content, question)
+    }
   }],
   ['sampling/createMessage', {
     needs: ({ tools, toolChoice, includeContext }) => ({
@@ -30,17 +39,20 @@ const kinds = new Map<string, Kind>([
         ...(includeContext !== undefined && includeContext !== 'none' && { context: {} })
       }
     }),
-    fits: response => messageResult.Check(response)
+    read: response => messageResult.Check(response) ? pick(response, ['role', 'content', 'model', 'stopReason', '_meta']) : undefined
   }],
   ['roots/list', {
     needs: () => ({ roots: {} }),
-    fits: response => check(rootsResult, response) && (response as { roots: readonly Root[] }).roots.every(({ uri }) => uri.startsWith('file://'))
+    read: response => rootsResult.Check(response) ? { roots: (response as { roots: readonly JsonValue[] }).roots.map(root => pick(root, ['uri', 'name', '_meta'])) } : undefined
   }]
 ])
 
 /** A flat form: strings, numbers, booleans, choices; anything else throws MCP_ERR_BAD_PROVIDER. Never for secrets (2026-07-28, Elicitation). */
 export function elicitForm<Content = JsonObject> (message: string, schema: Schema<Content>): InputRequest<FormResponse<Content>> {
-  return question('elicitation/create', { mode: 'form', message, requestedSchema: readForm(schema) })
+  const form = readForm(schema)
+  const asked = question<FormResponse<Content>>('elicitation/create', { mode: 'form', message, requestedSchema: form.requestedSchema })
+  schemas.set(asked, form.schema)
+  return asked
 }
 
 /**
@@ -50,12 +62,14 @@ export function elicitForm<Content = JsonObject> (message: string, schema: Schem
 export function elicitUrl (message: string, url: string | URL): InputRequest<{ readonly action: 'accept' | 'decline' | 'cancel' }> {
   const href = String(url)
   if (!URL.canParse(href) || !/^https?:/i.test(href)) throw new MCP_ERR_BAD_PROVIDER('elicitUrl', `was given ${JSON.stringify(href)}, which is no http or https URL`)
+  const { username, password } = new URL(href)
+  if (username !== '' || password !== '') throw new MCP_ERR_BAD_PROVIDER('elicitUrl', 'was given a URL with credentials in it')
   return question('elicitation/create', { mode: 'url', message, url: href })
 }
 
 /** @deprecated in 2026-07-28, with sampling */
 export function createMessage (params: CreateMessageParams): InputRequest<CreateMessageResult> {
-  if (!messageParams.Check(params)) throw new MCP_ERR_BAD_PROVIDER('createMessage', `was given params that do not fit: ${messageParams.Errors(params).First()?.path ?? ''}`)
+  if (!messageParams.Check(params)) throw badMessages(`was given params that do not fit: ${firstProblem(messageParams, params).path}`)
   checkToolUse(params)
   // Params as checked are JSON.
   return question('sampling/createMessage', params as unknown as JsonObject)
@@ -71,9 +85,9 @@ export function needsOf ({ method, params }: InputRequest): ClientCapabilities |
   return kinds.get(method)?.needs(params)
 }
 
-/** Whether a response answers its question. Clients made it, so that nothing is taken for granted. */
-export function answers ({ method, params }: InputRequest, response: unknown): boolean {
-  return kinds.get(method)?.fits(response, params) ?? false
+/** The answer that a response is to a question, or undefined. Clients made it, so that nothing is taken for granted. */
+export function readAnswer (question: InputRequest, response: JsonValue | undefined): JsonValue | undefined {
+  return response === undefined ? undefined : kinds.get(question.method)?.read(response, question)
 }
 
 function question<Response> (method: string, params: JsonObject): InputRequest<Response> {
@@ -81,12 +95,18 @@ function question<Response> (method: string, params: JsonObject): InputRequest<R
   return Object.freeze({ method, params }) as InputRequest<Response>
 }
 
-function fitsForm (content: unknown, { requestedSchema }: JsonObject): boolean {
-  return content !== undefined && fitsJsonSchema(requestedSchema as JsonObject, content)
+/** The fields that were asked for, if they are what the form and the author's own schema want. */
+function readContent (content: unknown, question: InputRequest): JsonValue | undefined {
+  const { requestedSchema } = question.params as { readonly requestedSchema: JsonObject & { readonly properties: JsonObject } }
+  if (!isObject(content)) return undefined
+  const fields = pick(content, Object.keys(requestedSchema.properties))
+  const fits = fitsJsonSchema(requestedSchema, fields) && fitsJsonSchema(schemas.get(question) ?? requestedSchema, fields)
+  return fits ? { action: 'accept', content: fields } : undefined
 }
 
-function check (schema: TypeCheck<TSchema>, value: unknown): boolean {
-  return schema.Check(value)
+/** Some of the own members of an object, which has been checked to be one. */
+function pick (object: unknown, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(object as JsonObject).filter(([name]) => names.includes(name)))
 }
 
 /** 2026-07-28, Sampling, Tool use: results stand alone in a user message, and answer the uses of the message before, each once. */
@@ -96,7 +116,7 @@ function checkToolUse ({ messages }: CreateMessageParams): void {
     const blocks = Array.isArray(content) ? content : [content]
     const results = blocks.flatMap(block => block.type === 'tool_result' ? [block.toolUseId as string] : [])
     if (results.length > 0 && (role !== 'user' || results.length < blocks.length)) throw badMessages('has a message that mixes tool results with anything else')
-    if ([...open].sort().join('\n') !== [...results].sort().join('\n')) throw badMessages('has tool uses and results that do not match')
+    if (JSON.stringify([...open].sort()) !== JSON.stringify([...results].sort())) throw badMessages('has tool uses and results that do not match')
     open = blocks.flatMap(block => block.type === 'tool_use' ? [block.id as string] : [])
     if (open.length > 0 && role !== 'assistant') throw badMessages('has a tool use that is not the assistant\'s')
   }

@@ -23,11 +23,16 @@ class LiveSource implements HeldSource {
     if (!this.#active) return undefined
     try {
       const message = toMessage()
-      return message === undefined ? undefined : this.#worker.deliver(message)
+      return message === undefined ? undefined : this.send(message)
     } catch (error) {
       this.#worker.crash(error)
       return undefined
     }
+  }
+
+  /** Puts a message in, whatever it is. */
+  send (message: unknown): number | undefined {
+    return this.#active ? this.#worker.deliver(message) : undefined
   }
 
   /** The last thing that comes of it: with no mapping for a failure, that is the exchange's. */
@@ -124,7 +129,7 @@ export function subscribe<Packet> (
 
 export function after (worker: Worker, ms: number, message: unknown): Source {
   const timer = setTimeout(() => {
-    source.deliver(() => message)
+    source.send(message)
     source.stop()
   }, ms)
   const source: LiveSource = new LiveSource(worker, () => { clearTimeout(timer) }, true)

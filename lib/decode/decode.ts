@@ -40,7 +40,9 @@ export function findMethod (method: string): KnownMethod {
 }
 
 /** Turns a request whose envelope, version, headers and method have been accepted into something callbacks can trust, or throws McpError 'invalidParams'. */
-export function decodeRequest ({ method, check }: KnownMethod, envelope: Extract<Envelope, { kind: 'request' }>, params: JsonObject, meta: RequestMeta): McpRequest {
+export function decodeRequest ({ method, check }: KnownMethod, envelope: Extract<Envelope, { kind: 'request' }>, sent: JsonObject, meta: RequestMeta): McpRequest {
+  // Many clients say null where there are none.
+  const params = sent['arguments'] === null ? { ...sent, arguments: NO_ARGUMENTS } : sent
   if (!check.Check(params)) throw new McpError({ kind: 'invalidParams', issues: [firstProblem(check, params)] })
   // The method is one of the table's, and the params have been held against its schema.
   const decoded = Object.freeze(own[method as McpMethod](params))

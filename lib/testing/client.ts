@@ -22,7 +22,8 @@ class InjectClient implements TestClient {
   readonly #app: FastifyInstance
   readonly #path: string | undefined
   readonly #defaults: TestRequestOptions
-  readonly #agent = new Agent({ keepAlive: true })
+  // Keeps no socket for another request, which a server that closes would break; to the server each looks like one that stays.
+  readonly #agent = new Agent({ keepAlive: false })
   readonly #streams = new Set<SocketStream<McpMethod>>()
   #address: Promise<Address> | undefined
   #requests = 0
@@ -66,7 +67,6 @@ class InjectClient implements TestClient {
   async close (): Promise<void> {
     const streams = [...this.#streams]
     for (const stream of streams) stream.vanish()
-    this.#agent.destroy()
     await Promise.allSettled(streams.map(async stream => await stream.answer))
   }
 

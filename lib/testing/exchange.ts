@@ -4,7 +4,7 @@ import { decodeRequest, findMethod } from '../decode/decode.js'
 import { decodeMeta } from '../decode/meta.js'
 import { createMount, type Mount } from '../mount.js'
 import { readOptions } from '../options.js'
-import { REVISION, type JsonObject } from '../protocol/index.js'
+import { methods, REVISION, type JsonObject } from '../protocol/index.js'
 import { forPrincipal } from '../token.js'
 import { createCodec, type Codec } from '../transport/codec.js'
 import { MemorySink } from './memory-sink.js'
@@ -78,8 +78,8 @@ class RequestInMemory<Msg, M extends McpMethod> implements TestExchange<Msg, M> 
 
   async #run ({ request, params }: Round): Promise<Reply<M>> {
     const mount = this.#mount
-    const retry = readRetry(request, params, () => forPrincipal(mount.tokens, undefined))
-    const sink = new MemorySink<M>(this.#codec, { id: request.id, method: request.method, retried: retry !== undefined }, this.notifications)
+    const retry = readRetry(request, params, () => forPrincipal(mount.tokens, undefined, 'package'))
+    const sink = new MemorySink<M>(this.#codec, { id: request.id, cacheable: methods[request.method].cacheable === true, retried: retry !== undefined }, this.notifications)
     // What a callback may read of it when nobody has sent it.
     const httpRequest = { headers: composeHeaders(request.method, params, this.#options.headers), log: silent } as unknown as FastifyRequest
     this.#exchange = new Exchange({

@@ -50,16 +50,14 @@ export class MemorySink<M extends McpMethod> implements Sink {
   }
 
   notify (method: string, params: JsonObject | undefined): boolean {
-    let json
-    try {
-      json = this.#codec.notification(method, params)
-    } catch {
-      return false
-    }
-    const notification = this.#count(json)
-    // The codec has made it one.
-    if (isObject(notification)) this.#notifications.push(notification)
+    const json = this.#codec.notification(method, params)
+    if (!this.open()) return false
+    this.#keep(json)
     return true
+  }
+
+  progress (...facts: Parameters<Sink['progress']>): void {
+    this.#keep(this.#codec.progress(...facts))
   }
 
   end (ending: Ending): void {
@@ -86,6 +84,12 @@ export class MemorySink<M extends McpMethod> implements Sink {
       // A request is never `accepted`.
       default: return undefined
     }
+  }
+
+  #keep (json: string): void {
+    const notification = this.#count(json)
+    // The codec has made it one.
+    if (isObject(notification)) this.#notifications.push(notification)
   }
 
   #count (json: string): JsonValue {

@@ -102,8 +102,8 @@ export function readReply<M extends McpMethod> (message: JsonValue): Reply<M> {
 }
 
 /** Headers of a response, each as one string. */
-export function flattenHeaders (headers: Readonly<Record<string, string | readonly string[] | number | undefined>>): Headers {
-  return Object.fromEntries(Object.entries(headers).flatMap(([name, value]) => value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : String(value)]]))
+export function flattenHeaders (headers: Readonly<Record<string, unknown>>): Headers {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
 }
 
 function isType (contentType: string | undefined, type: string): boolean {

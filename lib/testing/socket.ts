@@ -43,14 +43,16 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
   #waiting: (() => void)[] = []
   #request: ClientRequest | undefined
   #response: IncomingMessage | undefined
+  /** Rejects the current round. */
+  #abandon: (reason: Error) => void = ignore
 
   constructor (target: Address & { readonly path: string, readonly agent: Agent }, compose: (retry: Retry) => Outgoing, respond: TestRequestOptions['respond']) {
     this.#target = target
     this.head = this.#heads.promise
     this.sent = this.#sends.promise
-    this.answer = this.#run(compose, respond)
-    // Whoever does not ask for the answer need not handle its failure.
-    this.answer.catch(ignore)
+    this.answer = sendUntilComplete<M, TestAnswer<M>>(respond, async retry => await this.#round(compose(retry)))
+    // Whoever does not ask for the answer need not handle its failure, which is an Error: of the socket, of a parser, of `respond`.
+    this.answer.then(() => { this.#end() }, (error: Error) => { this.#fail(error) })
   }
 
   get comments (): number {
@@ -63,13 +65,13 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
   }
 
   vanish (): void {
-    this.#left = true
-    this.#request?.destroy(new Error('The client vanished'))
+    this.#request?.destroy()
+    this.#leave('The client vanished')
   }
 
   reset (): void {
-    this.#left = true
     this.#request?.socket?.resetAndDestroy()
+    this.#leave('The client reset the connection')
   }
 
   halfClose (): void {
@@ -101,26 +103,30 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
     }
   }
 
-  async #run (compose: (retry: Retry) => Outgoing, respond: TestRequestOptions['respond']): Promise<TestAnswer<M>> {
-    try {
-      return await sendUntilComplete<M, TestAnswer<M>>(respond, async retry => await this.#round(compose(retry)))
-    } catch (error) {
-      // All that is thrown here is an Error: of the socket, of a parser, of `respond`.
-      this.#failure = error as Error
-      this.#request?.destroy()
-      this.#heads.reject(this.#failure)
-      this.#sends.reject(this.#failure)
-      throw error
-    } finally {
-      this.#ended = true
-      this.#wake()
-    }
+  #leave (message: string): void {
+    this.#left = true
+    // A response that is paused would tell of nothing.
+    this.#abandon(new Error(message))
+  }
+
+  #end (): void {
+    this.#ended = true
+    this.#wake()
+  }
+
+  #fail (error: Error): void {
+    this.#failure = error
+    this.#request?.destroy()
+    this.#heads.reject(error)
+    this.#sends.reject(error)
+    this.#end()
   }
 
   async #round ({ headers, body }: Outgoing): Promise<TestAnswer<M>> {
     if (this.#left) throw new Error('The client has left')
     return await new Promise((resolve, reject) => {
-      this.#request = httpRequest({ ...this.#target, method: 'POST', headers: { ...headers, 'content-length': Buffer.byteLength(body) } })
+      this.#abandon = reject
+      this.#request = httpRequest({ ...this.#target, method: 'POST', headers: { connection: 'keep-alive', ...headers, 'content-length': Buffer.byteLength(body) } })
         .on('error', reject)
         .on('finish', this.#sends.resolve)
         .on('response', response => { this.#read(response, resolve, reject) })

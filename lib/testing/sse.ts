@@ -22,7 +22,7 @@ export class SseParser {
   // The mark is kept, so that a body of strings and one of bytes are treated alike.
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   readonly #onComment: () => void
-  #text = ''
+  #line = ''
   #begun = false
   /** The last line ended with CR: a LF that follows belongs to it. */
   #afterReturn = false
@@ -36,31 +36,27 @@ export class SseParser {
 
   /** The events that this piece completes. */
   * push (chunk: string | Uint8Array): Generator<SseEvent, void, undefined> {
-    this.#text += typeof chunk === 'string' ? chunk : this.#decoder.decode(chunk, { stream: true })
-    if (!this.#begun && this.#text !== '') {
-      this.#begun = true
-      if (this.#text.startsWith(BOM)) this.#text = this.#text.slice(BOM.length)
-    }
-    for (const line of this.#lines()) {
+    const text = typeof chunk === 'string' ? chunk : this.#decoder.decode(chunk, { stream: true })
+    const marked = !this.#begun && text.startsWith(BOM)
+    if (text !== '') this.#begun = true
+    for (const line of this.#lines(marked ? text.slice(BOM.length) : text)) {
       const event = this.#take(line)
       if (event !== undefined) yield event
     }
   }
 
-  #lines (): string[] {
-    const lines = []
-    let from = 0
-    for (let at = 0; at < this.#text.length; at++) {
-      const character = this.#text[at]
-      if (character === '\n' && this.#afterReturn) from = at + 1
-      else if (character === '\n' || character === '\r') {
-        lines.push(this.#text.slice(from, at))
-        from = at + 1
-      }
-      this.#afterReturn = character === '\r'
+  /** The lines that this piece of text completes; the rest of it is kept. */
+  * #lines (text: string): Generator<string, void, undefined> {
+    const rest = this.#afterReturn && text.startsWith('\n') ? text.slice(1) : text
+    // split gives at least one.
+    const [first, ...others] = rest.split(/\r\n|\r|\n/) as [string, ...string[]]
+    if (text !== '') this.#afterReturn = text.endsWith('\r')
+    this.#line += first
+    for (const other of others) {
+      const line = this.#line
+      this.#line = other
+      yield line
     }
-    this.#text = this.#text.slice(from)
-    return lines
   }
 
   #take (line: string): SseEvent | undefined {

@@ -40,7 +40,7 @@ export interface TestClient {
   open<M extends McpMethod> (method: M, params: ParamsOf<M>, options?: TestRequestOptions): Promise<TestStream<M>>
   /** Through `inject`. */
   notify (method: string, params?: JsonObject): Promise<{ readonly statusCode: number }>
-  /** Drops what is open, and the sockets that are kept alive. */
+  /** Drops what is open. */
   close (): Promise<void>
 }
 

@@ -19,11 +19,11 @@ const fastifyErrors = new Map<string, 'mediaType' | 'bodyTooLarge' | 'parse'>([
 export function createErrorHandler (codec: Codec): (error: FastifyError, httpRequest: FastifyRequest, reply: FastifyReply) => void {
   return (error, httpRequest, reply) => {
     const answer = translate(error, reply)
-    failStream(reply, error)
+    const streamed = failStream(reply, error)
     // The crash of an exchange, which tells of itself, passes through Fastify for the sake of its hooks.
     if (!isCrash(error)) reportRefusal(httpRequest, answer)
     if (!(error instanceof McpError)) {
-      if (isCrash(answer)) httpRequest.log.error({ err: error }, 'an MCP request failed before its server was asked')
+      if (isCrash(answer) && !streamed) httpRequest.log.error({ err: error }, 'an MCP request failed before its server was asked')
       // What a hook throws brings its own headers, as Fastify's convention is.
       reply.headers((error as { headers?: Record<string, string> }).headers ?? {})
     }
@@ -52,5 +52,6 @@ function statusOf ({ statusCode }: { readonly statusCode?: number | undefined })
 }
 
 function oneLine (message: unknown): string {
-  return typeof message === 'string' ? message.split('\n', 1)[0] as string : 'Request refused'
+  const [line] = typeof message === 'string' ? message.split(/[\r\n\u2028\u2029]/, 1) : []
+  return line === undefined || line === '' ? 'Request refused' : line
 }

@@ -1,5 +1,5 @@
 import { errorObject, type McpError } from '../errors.js'
-import { methods, type Implementation, type JsonObject } from '../protocol/index.js'
+import type { Implementation, JsonObject } from '../protocol/index.js'
 import type { RequestId } from '../../types/request.js'
 
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
@@ -9,17 +9,23 @@ const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 export interface Answered {
   /** undefined for a notification */
   readonly id: RequestId | undefined
-  readonly method: string
+  /** Its result has cache hints. */
+  readonly cacheable: boolean
   /** It brought back a state or answers. */
   readonly retried: boolean
 }
 
 /** How the messages of one revision look on the wire: each method gives the JSON of one. */
 export interface Codec {
-  /** Throws what JSON.stringify throws, and a TypeError for a result that is no JSON object. */
+  /**
+   * Throws what JSON.stringify throws, and a TypeError for a result that is no JSON object. A frozen list or discover result is serialised once: whoever
+   * freezes it and answers with it again says that it stays as it is.
+   */
   result (answered: Answered, result: object): string
   error (id: RequestId | undefined, error: McpError): string
   notification (method: string, params: JsonObject | undefined): string
+  /** The one notification that there may be many of; `total` and `progress` are finite. */
+  progress (token: RequestId, progress: number, total: number | undefined, message: string | undefined): string
   /** The result that ends a listen. */
   complete (answered: Answered): string
 }
@@ -37,10 +43,24 @@ export function createCodec (info: Implementation | undefined): Codec {
     return meta === undefined ? json : `${json.slice(0, -1)},${meta}}`
   }
 
+  const frozen = new WeakMap<object, string>()
+
+  function render (answered: Answered, result: object): string {
+    const once = answered.cacheable && !answered.retried && Object.isFrozen(result)
+    const known = once ? frozen.get(result) : undefined
+    if (known !== undefined) return known
+    const json = stamp(complete(answered, result as Readonly<Record<string, unknown>>))
+    if (once) frozen.set(result, json)
+    return json
+  }
+
   return {
-    result: (answered, result) => envelope(answered.id, `"result":${stamp(complete(answered, result as Readonly<Record<string, unknown>>))}`),
+    result: (answered, result) => envelope(answered.id, `"result":${render(answered, result)}`),
     error: (id, error) => envelope(id, `"error":${stringifyError(error)}`),
     notification: (method, params) => JSON.stringify({ jsonrpc: '2.0', method, params }),
+    progress: (token, progress, total, message) =>
+      `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${JSON.stringify(token)},"progress":${progress}` +
+      `${total === undefined ? '' : `,"total":${total}`}${message === undefined ? '' : `,"message":${JSON.stringify(String(message))}`}}}`,
     complete: ({ id }) => envelope(id, `"result":${stamp({ resultType: 'complete', _meta: { [SUBSCRIPTION_ID]: id } })}`)
   }
 }
@@ -51,12 +71,13 @@ function envelope (id: RequestId | undefined, member: string): string {
 }
 
 /** What every result of the revision has, for authors who do without the builders; and of a retry nothing is kept (2026-07-28, Caching, Cache Key). */
-function complete ({ method, retried }: Answered, result: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  const { resultType, ttlMs, cacheScope } = result
-  const cacheable = methods[method as keyof typeof methods].cacheable === true && resultType !== 'input_required'
-  if (cacheable && retried) return { resultType: 'complete', ...result, ttlMs: 0, cacheScope: 'private' }
-  if (resultType !== undefined && !(cacheable && (ttlMs === undefined || cacheScope === undefined))) return result
-  return { resultType: 'complete', ...cacheable && { ttlMs: 0, cacheScope: 'private' }, ...result }
+function complete ({ cacheable, retried }: Answered, result: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { resultType = 'complete' } = result
+  if (!cacheable || resultType === 'input_required') return result['resultType'] === undefined ? { ...result, resultType } : result
+  if (retried) return { ...result, resultType, ttlMs: 0, cacheScope: 'private' }
+  const { ttlMs = 0, cacheScope = 'private' } = result
+  if (result['resultType'] !== undefined && result['ttlMs'] !== undefined && result['cacheScope'] !== undefined) return result
+  return { ...result, resultType, ttlMs, cacheScope }
 }
 
 function stringifyObject (value: object): string {

@@ -10,11 +10,16 @@ const LOOPBACK_NAMES = new Set(['localhost', '127.0.0.1', '[::1]'])
  */
 export function createGuard ({ allowedOrigins, allowedHosts }: Settings, fastify: FastifyInstance): onRequestHookHandler {
   const isHostAllowed = createHostCheck(allowedHosts, fastify)
+  /** What was allowed last is what nearly every request says. */
+  let usual: string | undefined
 
   return (httpRequest, _reply, done) => {
     const { origin } = httpRequest.headers
     const host = hostOf(httpRequest)
-    if (!isHostAllowed(host, httpRequest)) return done(refuse(httpRequest, 'hostForbidden', { host, option: 'allowedHosts' }))
+    if (host !== usual || usual === undefined) {
+      if (!isHostAllowed(host, httpRequest)) return done(refuse(httpRequest, 'hostForbidden', { host, option: 'allowedHosts' }))
+      usual = host
+    }
     if (origin === undefined || allowedOrigins === 'any') return done()
     if (typeof allowedOrigins !== 'function') return done(isListed(origin, allowedOrigins) ? undefined : refuse(httpRequest, 'originForbidden', { origin, option: 'allowedOrigins' }))
 
@@ -51,9 +56,11 @@ function createHostCheck (allowed: Settings['allowedHosts'], fastify: FastifyIns
   let open: boolean | undefined
   return (host, httpRequest) => {
     if (host === undefined || LOOPBACK_NAMES.has(nameOf(host))) return true
+    if (open !== undefined) return open
+    const now = !isLocalOnly(fastify) || isBehindProxy(httpRequest)
     // What the server listens on is known when it does.
-    if (open === undefined || !fastify.server.listening) open = !isLocalOnly(fastify) || isBehindProxy(httpRequest)
-    return open
+    if (fastify.server.listening) open = now
+    return now
   }
 }
 

@@ -1,13 +1,16 @@
-import { McpError } from '../errors.js'
+import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
 import { decodeHeaderValue } from './header-value.js'
 import type { FastifyRequest } from 'fastify'
 import type { JsonObject, JsonSchema } from '../protocol/index.js'
 import type { CallToolRequest } from '../../types/request.js'
 
 /** A property whose value a client repeats in a header, and the way to it from the root of the arguments. */
-interface Annotated { readonly header: string, readonly path: readonly string[] }
+interface Annotated { readonly header: string, readonly path: readonly string[], readonly schema: JsonSchema }
 
 const ANNOTATION = 'x-mcp-header'
+/** RFC 9110, 5.6.2. */
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const TYPES = new Set<unknown>(['string', 'integer', 'boolean'])
 const annotatedOf = new WeakMap<JsonSchema, readonly Annotated[]>()
 
 /**
@@ -32,6 +35,23 @@ export function checkParamHeaders (inputSchema: JsonSchema, request: CallToolReq
   }
 }
 
+/**
+ * Throws MCP_ERR_BAD_PROVIDER for annotations that make clients drop the tool: a name that is no header's, or the same twice, a type that no header can
+ * hold, a place that not every call has (2026-07-28, Tools, x-mcp-header).
+ */
+export function checkParamAnnotations (inputSchema: JsonSchema, owner: string): void {
+  const reachable = new Set<JsonSchema>()
+  const names = new Set<string>()
+  for (const { header, schema } of walk(inputSchema, [])) {
+    reachable.add(schema)
+    if (!TOKEN.test(header)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${JSON.stringify(header)}, which is no header name`)
+    if (names.has(header.toLowerCase())) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${header} twice`)
+    names.add(header.toLowerCase())
+    if (!TYPES.has(schema['type'])) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${header} on what is no string, integer or boolean`)
+  }
+  if (hasOther(inputSchema, reachable)) throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${ANNOTATION} where a chain of properties does not lead`)
+}
+
 /** The annotated properties of a schema, which a chain of `properties` alone leads to; read once for each schema. */
 function readAnnotations (schema: JsonSchema): readonly Annotated[] {
   const known = annotatedOf.get(schema)
@@ -46,9 +66,17 @@ function * walk ({ properties }: JsonSchema, path: readonly string[]): Generator
   for (const [name, property] of Object.entries(properties)) {
     if (!isObject(property)) continue
     const here = [...path, name]
-    if (typeof property[ANNOTATION] === 'string') yield { header: property[ANNOTATION], path: here }
+    if (typeof property[ANNOTATION] === 'string') yield { header: property[ANNOTATION], path: here, schema: property }
     yield * walk(property, here)
   }
+}
+
+/** Whether any part of a schema but these is annotated, or one of these with what is no name. */
+function hasOther (value: unknown, reachable: ReadonlySet<JsonSchema>): boolean {
+  if (Array.isArray(value)) return value.some(item => hasOther(item, reachable))
+  if (!isObject(value)) return false
+  if (value[ANNOTATION] !== undefined && !isObject(value[ANNOTATION]) && !reachable.has(value)) return true
+  return Object.values(value).some(member => hasOther(member, reachable))
 }
 
 /** The own member that a path leads to; a step that meets no object finds nothing. */

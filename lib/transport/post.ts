@@ -9,6 +9,7 @@ import { REVISION, type JsonObject } from '../protocol/index.js'
 import { forPrincipal } from '../token.js'
 import { readAccept, type Accepted } from './accept.js'
 import { checkMethodHeader, checkNameHeader, checkNotificationHeaders, checkVersionHeader, missingVersion, readVersionHeader, unsupported } from './headers.js'
+import { Pulse } from './pulse.js'
 import { Relay } from './relay.js'
 import { createReporter } from './report.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -18,6 +19,9 @@ import type { Codec } from './codec.js'
 
 type RequestEnvelope = Extract<Envelope, { kind: 'request' }>
 type NotificationEnvelope = Extract<Envelope, { kind: 'notification' }>
+
+/** A request as callbacks get it, and what else is to be known to answer it. */
+interface Decoded { readonly request: McpRequest, readonly params: JsonObject, readonly cacheable: boolean }
 
 /** Seconds that a client is told to stay away for when a limit was reached. */
 const OVERLOADED_RETRY = 1
@@ -31,13 +35,14 @@ const BOTH: Accepted = { json: true, sse: true }
 export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRequest, reply: FastifyReply) => void {
   const { settings } = mount
   const onEnded = createReporter(settings.onEnd)
+  const pulse = new Pulse(settings.keepAlive)
 
   function answer (envelope: RequestEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
-    const { request, params } = decode(mount, envelope, httpRequest)
+    const { request, params, cacheable } = decode(mount, envelope, httpRequest)
     const principal = settings.principal?.(httpRequest)
-    const retry = readRetry(request, params, () => forPrincipal(mount.tokens, principal))
+    const retry = readRetry(request, params, () => forPrincipal(mount.tokens, principal, 'package'))
     const accepted = admit(mount, request, httpRequest)
-    const relay = new Relay(reply, codec, { id: request.id, method: request.method, retried: retry !== undefined }, accepted, settings)
+    const relay = new Relay(reply, codec, { id: request.id, cacheable, retried: retry !== undefined }, accepted, settings, pulse)
     run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry, traced: createTrace(request, httpRequest), onEnded }, relay)
   }
 
@@ -46,7 +51,7 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
     const version = isObject(meta) ? meta[PROTOCOL_VERSION] : undefined
     checkNotificationHeaders(httpRequest.headers, envelope.method, typeof version === 'string' ? version : undefined)
     const request = decodeNotification(envelope)
-    const relay = new Relay(reply, codec, { id: undefined, method: envelope.method, retried: false }, BOTH, settings)
+    const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, BOTH, settings, pulse)
     if (request === undefined) return relay.end({ type: 'accepted' })
     const principal = settings.principal?.(httpRequest)
     run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry: undefined, traced: createTrace(request, httpRequest), onEnded }, relay)
@@ -61,12 +66,13 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
 
 function run (facts: Facts, relay: Relay): void {
   const exchange = new Exchange(facts, relay)
+  relay.serve(exchange.worker)
   traceExchange(facts.traced, exchange)
-  if (!exchange.worker.over) relay.attend(exchange.worker)
+  if (!exchange.worker.over) relay.attend()
 }
 
 /** The checks of a request in their order, before any callback runs. */
-function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: FastifyRequest): { readonly request: McpRequest, readonly params: JsonObject } {
+function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: FastifyRequest): Decoded {
   if (!isModern(envelope.params)) checkEra(readVersionHeader(headers))
   const version = readVersion(envelope.params)
   checkVersionHeader(headers, version)
@@ -77,7 +83,7 @@ function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: Fasti
   const method = findMethod(envelope.method)
   if (offer?.opens(envelope.method) === false) throw McpError.unsupportedMethod(envelope.method)
   checkNameHeader(headers, method, params)
-  return { request: decodeRequest(method, envelope, params, meta), params }
+  return { request: decodeRequest(method, envelope, params, meta), params, cacheable: method.cacheable === true }
 }
 
 /** 2026-07-28, Versioning, Era selection. */

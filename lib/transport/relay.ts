@@ -1,80 +1,64 @@
-import { EventEmitter } from 'node:events'
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
 import { McpError } from '../errors.js'
 import { sendError, sendJson } from './reply.js'
 import { SSE_COMMENT, sseEvent } from './sse.js'
+import { StreamHead } from './stream-head.js'
 import type { FastifyReply } from 'fastify'
 import type { JsonObject } from '../protocol/index.js'
 import type { Ending, Sink } from '../worker/sink.js'
+import type { RequestId } from '../../types/request.js'
 import type { Accepted } from './accept.js'
 import type { Answered, Codec } from './codec.js'
+import type { Beating, Pulse } from './pulse.js'
 
 /** Unwritten text from which a producer that asks is made to wait; that of a socket. */
 const HIGH_WATER = 16_384
 
 /** What the relay is told by the mount. */
 export interface RelaySettings {
-  readonly keepAlive: number
   readonly streamAfter: number
   readonly limits: { /** bytes */ readonly sendBuffer: number }
 }
 
 /** What the relay tells whoever runs the exchange: the client has left, reads too slowly, or the response broke. */
 export interface RelayOwner {
+  readonly listen: boolean
   close (cause: 'disconnect' | 'overflow'): unknown
   crash (reason: unknown): void
 }
 
-/**
- * What Fastify is given to send: it runs `onSend`, sets every header, watches the response, and then asks for the bytes to be piped. From there on the
- * relay writes to the response itself.
- */
-class StreamHead extends EventEmitter {
-  readonly #piped: (destination: unknown, ends: boolean) => void
-
-  constructor (piped: (destination: unknown, ends: boolean) => void) {
-    super()
-    this.#piped = piped
-  }
-
-  pipe<T> (destination: T, options?: { readonly end?: boolean }): T {
-    this.#piped(destination, options?.end !== false)
-    return destination
-  }
-
-  destroy (): void {}
-}
-
 /** The output of one exchange onto one reply: one JSON body, or a stream of events. The only writer of `reply.raw`. */
-export class Relay implements Sink {
+export class Relay implements Sink, Beating {
   readonly #reply: FastifyReply
   readonly #codec: Codec
   readonly #answered: Answered
   readonly #accepted: Accepted
   readonly #settings: RelaySettings
+  readonly #pulse: Pulse
   #owner: RelayOwner | undefined
 
   /** idle, then opening (Fastify runs `onSend`) and open for a stream; over when the last of it has been handed on. */
   #state: 'idle' | 'opening' | 'open' | 'over' = 'idle'
   #streaming = false
   #head: StreamHead | undefined
-  #endsItself = true
   /** Text of events that wait for the end of the tick, or for the head. */
   #pending = ''
   #last = false
   #flushing = false
-  #keepAlive: NodeJS.Timeout | undefined
+  #beats = false
+  quiet = 0
   #streamAfter: NodeJS.Timeout | undefined
   #drained: (() => void)[] | undefined
   #events = 0
   #bytes = 0
 
-  constructor (reply: FastifyReply, codec: Codec, answered: Answered, accepted: Accepted, settings: RelaySettings) {
+  constructor (reply: FastifyReply, codec: Codec, answered: Answered, accepted: Accepted, settings: RelaySettings, pulse: Pulse) {
     this.#reply = reply
     this.#codec = codec
     this.#answered = answered
     this.#accepted = accepted
     this.#settings = settings
+    this.#pulse = pulse
   }
 
   get streaming (): boolean { return this.#streaming }
@@ -82,17 +66,22 @@ export class Relay implements Sink {
   get events (): number { return this.#events }
   get bytes (): number { return this.#bytes }
   get bufferedBytes (): number { return this.#pending.length + this.#reply.raw.writableLength }
-  get timers (): number { return (this.#keepAlive === undefined ? 0 : 1) + (this.#streamAfter === undefined ? 0 : 1) }
+  get timers (): number { return (this.#beats ? 1 : 0) + (this.#streamAfter === undefined ? 0 : 1) }
+
+  /** Whom to tell what comes of the response. */
+  serve (owner: RelayOwner): void {
+    this.#owner = owner
+  }
 
   /** For an exchange that goes on: notices when the client leaves, and opens a stream when it has been silent for long. */
-  attend (owner: RelayOwner): void {
-    this.#owner = owner
+  attend (): void {
     const { raw } = this.#reply
     // On HTTP/1.1 the request closes when its body has been read, so that only the response tells of the client.
-    if (isGone(raw)) owner.close('disconnect')
+    if (isGone(raw)) this.#owner?.close('disconnect')
     else raw.once('close', () => { this.#gone() })
     const { streamAfter } = this.#settings
-    if (streamAfter > 0 && this.#state === 'idle' && this.#accepted.sse) this.#streamAfter = setTimeout(() => { this.open() }, streamAfter)
+    // A listen opens with its acknowledgement and not before.
+    if (streamAfter > 0 && this.#owner?.listen === false && this.#state === 'idle' && this.#accepted.sse) this.#streamAfter = setTimeout(() => { this.open() }, streamAfter)
   }
 
   header (name: string, value: string): boolean {
@@ -109,7 +98,7 @@ export class Relay implements Sink {
     this.#state = 'opening'
     this.#streaming = true
     this.#stopWaiting()
-    this.#head = new StreamHead((destination, ends) => { this.#piped(destination, ends) })
+    this.#head = new StreamHead(this.#reply.raw, endsItself => { this.#piped(endsItself) })
     this.#reply
       .code(200)
       .header('content-type', 'text/event-stream')
@@ -120,14 +109,20 @@ export class Relay implements Sink {
     return true
   }
 
+  progress (token: RequestId, progress: number, total: number | undefined, message: string | undefined): void {
+    this.#events++
+    this.#write(sseEvent(this.#codec.progress(token, progress, total, message)))
+  }
+
+  beat (): void {
+    this.#write(SSE_COMMENT)
+  }
+
   notify (method: string, params: JsonObject | undefined): boolean {
-    let json
-    try {
-      json = this.#codec.notification(method, params)
-    } catch (err) {
-      this.#reply.log.error({ err, mcp: { notification: method } }, 'a notification is no JSON')
-      return false
-    }
+    if (!this.#accepted.sse) return false
+    // First, since what is no JSON must not open a stream.
+    const json = this.#codec.notification(method, params)
+    if (!this.open()) return false
     this.#write(sseEvent(json))
     this.#events++
     return true
@@ -188,14 +183,16 @@ export class Relay implements Sink {
   }
 
   #refuse (error: McpError): void {
-    const { statusCode, reason } = error
+    const { reason } = error
+    // A notification that is refused has no response to be in: the status alone says so.
+    const statusCode = this.#answered.id === undefined ? Math.max(error.statusCode, 400) : error.statusCode
     if (this.#streaming || (statusCode === 200 && !this.#accepted.json)) return this.#answer(this.#codec.error(this.#answered.id, error))
     const json = this.#codec.error(this.#answered.id, error)
     this.#over()
     this.#count(json)
     // A crash passes through Fastify, so that `onError` hooks see it.
     if (reason.kind === 'crash') this.#reply.code(statusCode).send(error)
-    else sendError(this.#reply, error, json)
+    else sendError(this.#reply, error, json, statusCode)
   }
 
   #accept (): void {
@@ -210,21 +207,21 @@ export class Relay implements Sink {
 
   // ---- the stream
 
-  #piped (destination: unknown, endsItself: boolean): void {
-    const { raw } = this.#reply
-    if (destination !== raw) throw new Error('The event stream was about to be piped through something that may hold it back, such as a compressor')
-    if (this.#state === 'over' && this.#pending === '' && !this.#last) return
-    this.#endsItself = endsItself
+  /** Fastify has set the head. Where it adds trailers it ends the response itself, when it hears that the stream has ended. */
+  #piped (endsItself: boolean): void {
+    if (endsItself) {
+      this.#head?.release()
+      this.#head = undefined
+    }
     if (this.#state === 'opening') this.#state = 'open'
-    // Fastify need not watch a source that never ends before its response does.
-    if (endsItself) this.#head?.emit('end')
     if (this.#last) return this.#flushLast()
-    this.#scheduleKeepAlive()
+    this.#beats = this.#pulse.add(this)
     this.#schedule()
   }
 
   #write (text: string): void {
     this.#pending += text
+    this.#bytes += Buffer.byteLength(text)
     this.#schedule()
   }
 
@@ -249,14 +246,13 @@ export class Relay implements Sink {
     }
     const text = this.#take()
     raw.write(text)
-    this.#keepAlive?.refresh()
+    this.quiet = 0
     if (raw.writableLength > this.#settings.limits.sendBuffer) setImmediate(() => { this.#checkBuffer() })
   }
 
   #take (): string {
     const text = this.#pending
     this.#pending = ''
-    this.#bytes += Buffer.byteLength(text)
     return text
   }
 
@@ -269,6 +265,7 @@ export class Relay implements Sink {
 
   #finish (text: string): void {
     this.#pending += text
+    this.#bytes += Buffer.byteLength(text)
     this.#last = true
     const piped = this.#state === 'open'
     this.#over()
@@ -278,17 +275,12 @@ export class Relay implements Sink {
   #flushLast (): void {
     const { raw } = this.#reply
     const text = this.#take()
-    if (this.#endsItself) raw.end(text)
-    else {
+    if (this.#head === undefined) {
+      raw.end(text)
+    } else {
       raw.write(text)
-      this.#head?.emit('end')
+      this.#head.emit('end')
     }
-  }
-
-  #scheduleKeepAlive (): void {
-    const { keepAlive } = this.#settings
-    if (keepAlive === 0 || this.#keepAlive !== undefined) return
-    this.#keepAlive = setInterval(() => { this.#write(SSE_COMMENT) }, keepAlive)
   }
 
   // ---- the end
@@ -302,8 +294,8 @@ export class Relay implements Sink {
   #over (): void {
     this.#state = 'over'
     this.#stopWaiting()
-    clearInterval(this.#keepAlive)
-    this.#keepAlive = undefined
+    if (this.#beats) this.#pulse.remove(this)
+    this.#beats = false
     this.#wake()
   }
 
@@ -327,7 +319,9 @@ function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed:
 /** The streams that Fastify has been given and may still fail to send. */
 const openStreams = new WeakMap<FastifyReply, Relay>()
 
-/** Tells the stream of a reply, if there is one, that Fastify answers with an error instead. */
-export function failStream (reply: FastifyReply, error: unknown): void {
-  openStreams.get(reply)?.failed(error)
+/** Tells the stream of a reply that Fastify answers with an error instead; false if there is none. */
+export function failStream (reply: FastifyReply, error: unknown): boolean {
+  const relay = openStreams.get(reply)
+  relay?.failed(error)
+  return relay !== undefined
 }

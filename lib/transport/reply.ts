@@ -16,8 +16,8 @@ function asItIs (payload: unknown): string {
 }
 
 /** Sends an error that has been rendered, with its status and headers. */
-export function sendError (reply: FastifyReply, error: McpError, json: string): void {
+export function sendError (reply: FastifyReply, error: McpError, json: string, statusCode = error.statusCode): void {
   const seconds = retryAfter(error)
   if (seconds !== undefined) reply.header('retry-after', String(seconds))
-  sendJson(reply, error.statusCode, json)
+  sendJson(reply, statusCode, json)
 }

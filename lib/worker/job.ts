@@ -4,6 +4,7 @@ import type { Channel, RequestContext } from '../../types/channel.js'
 import type { InputRequiredOutcome } from '../../types/outcome.js'
 import type { McpNotification, McpRequest, ProtocolVersion } from '../../types/request.js'
 import type { Server } from '../../types/server.js'
+import type { Traced } from '../observe.js'
 import type { Offer } from './offer.js'
 import type { Sink } from './sink.js'
 
@@ -45,6 +46,7 @@ export interface Job {
   offer: Offer | undefined
   /** The answer that asks the client. Throws McpError 'missingClientCapability', and for questions that nobody may ask here. */
   askingResult (outcome: InputRequiredOutcome): InputRequiredResult
+  readonly traced: Traced | undefined
   /** The worker has ended; called once, last of all. */
   ended (): void
 }

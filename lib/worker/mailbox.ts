@@ -1,13 +1,11 @@
-interface Waiter { readonly ticket: number, readonly resolve: () => void }
-
 /** First-in, first-out messages of one worker. */
 export class Mailbox<Msg> {
   #queue: Msg[] = []
-  #wake: (() => void) | undefined
-  /** How many were put in, and how many of them are done with, since the beginning. */
+  /** How many were put in, and how many were taken out, since the beginning: the numbers of their tickets. */
   #put = 0
-  #done = 0
-  #waiters: Waiter[] = []
+  #taken = 0
+  #handling: number | undefined
+  #waiters: Map<number, () => void> | undefined
 
   get length (): number {
     return this.#queue.length
@@ -16,39 +14,45 @@ export class Mailbox<Msg> {
   /** Puts a message in; the ticket is for `whenHandled`. */
   put (message: Msg): number {
     this.#queue.push(message)
-    this.#wake?.()
     return ++this.#put
   }
 
-  /** Takes the oldest message out. Whoever takes one says `handled` when it is done with it. */
+  /** Takes the oldest message out, to be handled: `handled` says when it is. */
   take (): Msg | undefined {
+    this.#handling = ++this.#taken
     return this.#queue.shift()
   }
 
-  /** Resolves at the next message or close. */
-  async arrival (): Promise<void> {
-    await new Promise<void>(resolve => { this.#wake = resolve })
-    this.#wake = undefined
-  }
-
-  /** The oldest message that is not done with is. */
   handled (): void {
-    this.#done++
-    while (this.#waiters[0] !== undefined && this.#waiters[0].ticket <= this.#done) this.#waiters.shift()?.resolve()
+    const ticket = this.#handling
+    this.#handling = undefined
+    if (ticket !== undefined) this.#tell(ticket)
   }
 
-  /** Resolves when the message of this ticket has been handled or dropped. Tickets are waited for in their order. */
+  /** Takes the oldest message out, and nobody handles it. */
+  dropOldest (): void {
+    this.#queue.shift()
+    this.#tell(++this.#taken)
+  }
+
+  /** Resolves when the message of this ticket has been handled or dropped. */
   async whenHandled (ticket: number): Promise<void> {
-    if (this.#done < ticket) await new Promise<void>(resolve => { this.#waiters.push({ ticket, resolve }) })
+    if (ticket <= this.#taken && ticket !== this.#handling) return
+    await new Promise<void>(resolve => { (this.#waiters ??= new Map()).set(ticket, resolve) })
   }
 
-  /** Ends it: wakes whoever waits, and tells how many messages nobody will handle. */
+  /** Ends it: lets go whoever waits, and tells how many messages nobody will handle. */
   close (): number {
     const left = this.#queue.length
     this.#queue = []
-    for (const { resolve } of this.#waiters) resolve()
-    this.#waiters = []
-    this.#wake?.()
+    this.#taken = this.#put
+    for (const resolve of this.#waiters?.values() ?? []) resolve()
+    this.#waiters = undefined
     return left
+  }
+
+  #tell (ticket: number): void {
+    this.#waiters?.get(ticket)?.()
+    this.#waiters?.delete(ticket)
   }
 }

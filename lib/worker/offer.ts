@@ -13,7 +13,8 @@ export interface Offer {
 /** Works the offer out: once a mount, or once a request where the capabilities depend on it. */
 export function createOffer (instructions: string | undefined, capabilities: ServerCapabilities): Offer {
   return {
-    discover: discoverResult(capabilities, instructions === undefined ? {} : { instructions }),
+    // Frozen, so that its JSON is made once.
+    discover: Object.freeze(discoverResult(capabilities, instructions === undefined ? {} : { instructions })),
     logging: capabilities.logging !== undefined,
     opens (method) {
       const capability = capabilityOf.get(method)
@@ -23,7 +24,7 @@ export function createOffer (instructions: string | undefined, capabilities: Ser
       ...(filter.toolsListChanged === true && capabilities.tools?.listChanged === true && { toolsListChanged: true }),
       ...(filter.promptsListChanged === true && capabilities.prompts?.listChanged === true && { promptsListChanged: true }),
       ...(filter.resourcesListChanged === true && capabilities.resources?.listChanged === true && { resourcesListChanged: true }),
-      ...(filter.resourceSubscriptions !== undefined && capabilities.resources?.subscribe === true && { resourceSubscriptions: filter.resourceSubscriptions })
+      ...((filter.resourceSubscriptions?.length ?? 0) > 0 && capabilities.resources?.subscribe === true && { resourceSubscriptions: filter.resourceSubscriptions })
     })
   }
 }

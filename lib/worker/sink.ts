@@ -1,5 +1,6 @@
 import type { McpError } from '../errors.js'
 import type { JsonObject } from '../protocol/index.js'
+import type { RequestId } from '../../types/request.js'
 
 /** How the response ends. `complete`: a listen's own result; `silent`: with no further message. */
 export type Ending =
@@ -19,7 +20,9 @@ export interface Sink {
   readonly timers: number
   /** Opens the stream, if that has not happened; false where the client takes JSON only, or it is over. */
   open (): boolean
-  /** Sends a notification; false if it cannot be written as JSON. */
+  /** Sends progress on the open stream. */
+  progress (token: RequestId, progress: number, total: number | undefined, message: string | undefined): void
+  /** Sends a notification, and opens the stream for it; false if there can be none. Throws, with nothing opened, what is no JSON. */
   notify (method: string, params: JsonObject | undefined): boolean
   /** The last message. Throws, with nothing written, what the result's own JSON throws. */
   end (ending: Ending): void

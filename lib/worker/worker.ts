@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
 import { McpError, toMcpError } from '../errors.js'
-import { publishDeadLetter, traceCallback } from '../observe.js'
+import { publishDeadLetter, traceCallback, withinTrace } from '../observe.js'
 import { badReturn, isOutcome } from '../outcome.js'
 import { Mailbox } from './mailbox.js'
 import { createOffer } from './offer.js'
@@ -40,6 +39,11 @@ export class Worker implements Alive {
   #live: { readonly state: unknown } | undefined
 
   #mailbox: Mailbox<unknown> | undefined
+  /** Messages are handled as they come: the stream is open. */
+  #serving = false
+  /** One is being handled, or is about to be. */
+  #pumping = false
+  #taken = 0
   #undelivered = 0
   #sources: Set<HeldSource> | undefined
   #cleanups: (() => Awaitable<void>)[] | undefined
@@ -117,14 +121,15 @@ export class Worker implements Alive {
     if (this.over) return undefined
     const mailbox = this.#mailbox ??= new Mailbox()
     const { mailbox: limit, onOverflow } = this.#job.limits
-    if (mailbox.length < limit) return mailbox.put(message)
-
-    this.#undelivered++
-    if (onOverflow === 'end') this.close('overflow')
-    if (onOverflow !== 'dropOldest') return undefined
-    mailbox.take()
-    mailbox.handled()
-    return mailbox.put(message)
+    if (mailbox.length >= limit) {
+      this.#undelivered++
+      if (onOverflow === 'end') this.close('overflow')
+      if (onOverflow !== 'dropOldest') return undefined
+      mailbox.dropOldest()
+    }
+    const ticket = mailbox.put(message)
+    this.#wake()
+    return ticket
   }
 
   async whenHandled (ticket: number): Promise<void> {
@@ -175,12 +180,12 @@ export class Worker implements Alive {
 
   run (): void {
     this.#running++
-    const { server, context } = this.#job
+    const { server } = this.#job
     const { capabilities } = server
-    if (server.info === undefined || typeof capabilities !== 'function') {
+    if (server.info === undefined || typeof capabilities !== 'function' || !('id' in this.#job.request)) {
       this.#begin()
     } else {
-      this.#call('capabilities', () => capabilities.call(server, context), declared => {
+      this.#call('capabilities', () => capabilities.call(server, this.#job.context), declared => {
         this.#job.offer = createOffer(server.instructions, declared)
         this.#begin()
       })
@@ -203,11 +208,11 @@ export class Worker implements Alive {
   }
 
   #notified (): void {
-    const { server, request, context } = this.#job
+    const { server, request } = this.#job
     const { handleNotification } = server
     if (handleNotification === undefined || 'id' in request) return this.#accept()
     this.#init(state => {
-      this.#call('handleNotification', () => handleNotification.call(server, request, context, state), () => { this.#accept() })
+      this.#call('handleNotification', () => handleNotification.call(server, request, this.#job.context, state), () => { this.#accept() })
     })
   }
 
@@ -249,10 +254,10 @@ export class Worker implements Alive {
     switch (outcome.type) {
       case 'stream':
         this.#open()
-        if (callback === 'handleRequest') this.#serve()
-        return
+        this.#serving = true
+        return this.#wake()
       case 'result':
-        if (this.listen) return this.crash(badReturn(callback, outcome))
+        if (this.listen || !this.#takes(outcome.result)) return this.crash(badReturn(callback, outcome))
         return this.#answer(outcome.result, outcome.stopReason)
       case 'error':
         return this.#fail(outcome.error)
@@ -264,34 +269,57 @@ export class Worker implements Alive {
     }
   }
 
-  /** One message after the other, until it is over. */
-  async #serve (): Promise<void> {
-    const { server, channel } = this.#job
-    const { handleMessage } = server
-    const mailbox = this.#mailbox ??= new Mailbox()
-    for (let taken = 1; !this.over; taken++) {
-      if (mailbox.length === 0) {
+  /** Handles what is in the mailbox, soon: nobody's post runs a callback. */
+  #wake (): void {
+    if (!this.#serving || this.#pumping) return
+    this.#pumping = true
+    queueMicrotask(() => { withinTrace(this.#job.traced, () => { this.#pump() }) })
+  }
+
+  /** One message after the other, each when the one before has settled. A close wins over what is queued. */
+  #pump (): void {
+    while (!this.over) {
+      if (this.queuedMessages === 0) {
+        this.#pumping = false
         if (this.#draining && this.#running === 0) this.close('shutdown')
-        else await mailbox.arrival()
-        continue
+        return
       }
-      const message = mailbox.take()
-      if (handleMessage === undefined) this.#undelivered++
-      else await this.#handle(() => handleMessage.call(server, message, channel, this.#live?.state))
-      mailbox.handled()
-      if (taken % MESSAGES_A_TURN === 0) await setImmediate()
+      this.#taken++
+      if (!this.#handle(this.#mailbox?.take())) return
+      if (this.#taken % MESSAGES_A_TURN === 0) {
+        setImmediate(() => { this.#pump() })
+        return
+      }
     }
   }
 
-  async #handle (work: () => Awaitable<unknown>): Promise<void> {
-    const { request, httpRequest } = this.#job
-    this.#running++
-    try {
-      this.#follow(await traceCallback('handleMessage', request, httpRequest, work), 'handleMessage')
-    } catch (error) {
-      this.#thrown(error)
+  /** Whether it has settled; if not, the pump goes on when it does. */
+  #handle (message: unknown): boolean {
+    const { server, channel, request, httpRequest } = this.#job
+    const { handleMessage } = server
+    if (handleMessage === undefined) {
+      this.#undelivered++
+      this.#mailbox?.handled()
+      return true
     }
-    this.#settled()
+    let inTurn = true
+    let settled = false
+    const goOn = (): void => {
+      settled = true
+      this.#settled()
+      this.#mailbox?.handled()
+      if (!inTurn) this.#pump()
+    }
+    this.#running++
+    settle(() => traceCallback('handleMessage', request, httpRequest, () => handleMessage.call(server, message, channel, this.#live?.state)), outcome => {
+      this.#follow(outcome, 'handleMessage')
+      goOn()
+    }, error => {
+      this.#thrown(error)
+      goOn()
+    })
+    inTurn = false
+    return settled
   }
 
   #open (): void {
@@ -318,6 +346,14 @@ export class Worker implements Alive {
   #refuse (reason: unknown): void {
     if (reason instanceof McpError || typeof reason === 'string' || isErrorReason(reason)) this.#try(() => { this.#fail(toMcpError(reason)) })
     else this.crash(reason)
+  }
+
+  /** Another type of result is an extension's, for clients that declare one; a question to the client is `inputRequired`'s to make. */
+  #takes (result: object | null | undefined): boolean {
+    if (typeof result !== 'object' || result === null) return false
+    const { resultType = 'complete' } = result as { resultType?: string }
+    if (resultType === 'complete') return true
+    return resultType !== 'input_required' && this.#job.request.meta.clientCapabilities?.extensions !== undefined
   }
 
   #answer (result: object, stopReason?: unknown): void {
@@ -368,7 +404,7 @@ export class Worker implements Alive {
 
   #windUp (): void {
     const closed = isClose(this.#cause) && this.#live !== undefined && this.#job.server.handleClose !== undefined
-    if (closed || this.#cleanups !== undefined) this.#cleanUp()
+    if (closed || this.#cleanups !== undefined) withinTrace(this.#job.traced, () => { this.#cleanUp() })
     else this.#finish()
   }
 

@@ -1,16 +1,20 @@
 import { Value } from '@sinclair/typebox/value'
-import { defineServer, result, stream, toolResult } from 'fastify-gen-mcp'
+import { defineServer, messageType, result, stream, toolResult } from 'fastify-gen-mcp'
 import { JSONRPCErrorResponse } from '../../lib/protocol/index.js'
 import { info } from './servers.js'
 import type { JsonValue, RequestId, Server } from 'fastify-gen-mcp'
 import type { Response } from 'light-my-request'
 import type { Test } from 'tap'
 
+const LINE_BREAK = /[\r\n\u2028\u2029]/
+
 /** What a refusal says. Without an `id` there must be none. */
 export interface Refused { readonly status: number, readonly code: number, readonly id?: RequestId }
 
+interface ErrorObject { readonly code: number, readonly message: string, readonly data?: JsonValue }
+
 /** Asserts that a response is a JSON-RPC error as the schema has it, with nothing beside it, and gives its error object. */
-export function refused (t: Test, response: Response, { status, code, id }: Refused, about = `${status}, ${code}`): { readonly message: string, readonly data?: JsonValue } {
+export function refused (t: Test, response: Response, { status, code, id }: Refused, about = `${status}, ${code}`): ErrorObject {
   t.equal(response.statusCode, status, `${about}: the status`)
   t.match(response.headers['content-type'], /^application\/json(?:;|$)/, `${about}: the body is JSON`)
   const body = parse(response)
@@ -18,13 +22,13 @@ export function refused (t: Test, response: Response, { status, code, id }: Refu
   t.strictSame(Object.keys(body), id === undefined ? ['jsonrpc', 'error'] : ['jsonrpc', 'id', 'error'], `${about}: the members`)
   t.equal(body.id, id, `${about}: the id`)
   t.equal(body.error.code, code, `${about}: the code`)
-  t.notMatch(body.error.message, /[\r\n\u2028\u2029]/, `${about}: the message is one line`)
+  t.notOk(LINE_BREAK.test(body.error.message), `${about}: the message is one line`)
   t.not(body.error.message, '', `${about}: the message says something`)
   t.notOk('mcp-session-id' in response.headers, `${about}: no session`)
   return body.error
 }
 
-function parse (response: Response): { readonly id?: RequestId, readonly error: { readonly code: number, readonly message: string, readonly data?: JsonValue } } {
+function parse (response: Response): { readonly id?: RequestId, readonly error: ErrorObject } {
   try {
     return response.json()
   } catch {
@@ -39,6 +43,7 @@ export function createStreamer (): { readonly server: Server, readonly ran: stri
   const server = defineServer({
     info,
     capabilities: { tools: {}, resources: {} },
+    messages: messageType<'go on'>(),
     init: () => { ran.push('init') },
     handleRequest: (_request, channel) => {
       ran.push('handleRequest')

@@ -19,7 +19,7 @@ export interface Stage {
   readonly lines: readonly Line[]
   /** How exchanges ended, in that order. */
   readonly ends: readonly ExchangeEnd[]
-  /** Resolves when so many have ended, and gives all so far. */
+  /** Resolves when so many have ended, and gives all so far; rejects when that takes too long. */
   ended (count?: number): Promise<readonly ExchangeEnd[]>
   gauges (): Gauges
 }
@@ -64,7 +64,7 @@ export async function stage (
     lines,
     ends,
     async ended (count = 1) {
-      while (ends.length < count) await new Promise<void>(resolve => { waiting.push(resolve) })
+      while (ends.length < count) await within(new Promise<void>(resolve => { waiting.push(resolve) }), `end number ${count}, after ${ends.length},`)
       return ends
     },
     gauges: () => app.mcp.mounts[0]?.gauges() as Gauges
@@ -82,6 +82,17 @@ export function alarms (lines: readonly Line[]): readonly Line[] {
 /** Resolves when the condition holds; the loop goes on meanwhile. For facts that have no event; a test that waits in vain is ended by its time limit. */
 export async function until (holds: () => boolean): Promise<void> {
   while (!holds()) await setImmediate()
+}
+
+/** What the promise gives; rejects if that takes too long, so that what never happens fails a test at once and by its name. */
+export async function within<T> (promise: Promise<T>, what: string, ms = 15_000): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => { timer = setTimeout(() => { reject(new Error(`${what} did not come within ${ms} ms`)) }, ms) })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** A promise and the function that resolves it. */
@@ -121,6 +132,21 @@ export function eventsOf (body: string): JsonObject[] {
 }
 
 // ---- HTTP/1.1, by hand
+
+/** The body of a whole response as it came over the wire; throws if its last chunk is missing. */
+export function bodyOf (text: string): string {
+  const from = text.indexOf('\r\n\r\n') + 4
+  if (!/\r\ntransfer-encoding: chunked\r\n/i.test(text.slice(0, from))) return text.slice(from)
+  let body = ''
+  for (let at = from; ;) {
+    const lineEnd = text.indexOf('\r\n', at)
+    const size = parseInt(text.slice(at, lineEnd), 16)
+    if (lineEnd === -1 || Number.isNaN(size)) throw new Error('The response was cut off')
+    if (size === 0) return body
+    body += text.slice(lineEnd + 2, lineEnd + 2 + size)
+    at = lineEnd + 2 + size + 2
+  }
+}
 
 /** A TCP connection and all that came over it. */
 export class Wire {
@@ -178,7 +204,7 @@ export class Wire {
 }
 
 export async function openWire (t: Test, port: number): Promise<Wire> {
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => { socket.destroy() })
   const wire = new Wire(socket)
   await once(socket, 'connect')

@@ -86,7 +86,7 @@ t.test('toolResult.data throws where JSON.stringify would drop or change a part:
 
   const refused: [unknown, string][] = [
     [undefined, ' is undefined'],
-    [{ a: undefined }, '.a is undefined'],
+    [{ a: [undefined] }, '.a[0] is undefined'],
     [[1, undefined], '[1] is undefined'],
     // eslint-disable-next-line no-sparse-arrays
     [[1, , 2], '[1] is undefined'],
@@ -153,6 +153,10 @@ t.test('readResourceResult takes one or several contents, text or bytes: RES-05,
   sent(t, protocol.ReadResourceResult, readResourceResult([{ uri: 'x', blob: bytes, mimeType: 'image/png' }, { uri: 'y', blob: base64 }], { cache: { scope: 'public', ttlMs: 1 } }), {
     resultType: 'complete', cacheScope: 'public', ttlMs: 1, contents: [{ uri: 'x', blob: base64, mimeType: 'image/png' }, { uri: 'y', blob: base64 }]
   })
+})
+
+t.test('a member that is undefined is one that is not there', async t => {
+  t.match(toolResult.data({ a: 1, b: undefined }), { content: [{ type: 'text', text: '{"a":1}' }] })
 })
 
 t.test('getPromptResult takes a string for a text block: PRM-07', async t => {

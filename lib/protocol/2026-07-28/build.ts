@@ -18,7 +18,7 @@ const supportedVersions = Object.freeze([REVISION])
 export const toolResult = {
   /** Says something, a block for each text. */
   text (...texts: string[]): CallToolResult<undefined> {
-    return { ...complete, content: texts.map(textBlock) }
+    return { resultType: 'complete', content: texts.map(textBlock) }
   },
 
   /** Says and shows things. */

@@ -1,0 +1,31 @@
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
+import genMcp from 'fastify-gen-mcp'
+import { calculator } from './calculator.js'
+import { startIfMain } from './start.js'
+
+// #region deploy
+export async function build (options: FastifyServerOptions = {}): Promise<FastifyInstance> {
+  const app = Fastify({ forceCloseConnections: true, ...options })
+  const secrets = process.env['MCP_SECRETS']?.split(' ') // a new secret goes first; drop the old one 20 minutes later
+  const ended = new Map<string, number>()
+
+  await app.register(genMcp, {
+    server: calculator,
+    ...(secrets !== undefined && { secrets }),
+    allowedOrigins: ['https://app.example.com'],
+    limits: { maxConcurrent: 500, maxStreams: 5_000, maxDuration: 300_000, drain: 20_000 },
+    onEnd ({ method, cause }) {
+      const key = `${method} ${cause}`
+      ended.set(key, (ended.get(key) ?? 0) + 1)
+    }
+  })
+  app.get('/metrics', () => ({ ended: Object.fromEntries(ended), now: app.mcp.mounts[0]?.gauges() }))
+  return app
+}
+// #endregion
+
+await startIfMain(import.meta.url, async options => {
+  const app = await build(options)
+  process.once('SIGTERM', () => { app.close() })
+  return app
+})

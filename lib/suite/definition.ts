@@ -1,0 +1,48 @@
+import { MCP_ERR_BAD_PROVIDER } from '../errors.js'
+import { isMetaKey, isReserved } from '../meta-key.js'
+import { compileTypeBox, firstProblem } from '../schema.js'
+import type { TSchema } from '@sinclair/typebox'
+import type { Icon } from '../protocol/index.js'
+import type { TypeBoxSchema } from '../../types/schema.js'
+
+/** 2026-07-28, Tools, Tool Names. */
+const NAME = /^[A-Za-z0-9_.-]{1,128}$/
+/** What some clients take: shorter, and without dots. */
+const NARROW_NAME = /^[A-Za-z0-9_-]{1,64}$/
+
+/** Throws MCP_ERR_BAD_PROVIDER unless a definition, as it is listed, is what the revision's schema says. */
+export function checkDefinition (owner: string, schema: TSchema, definition: { readonly icons?: readonly Icon[], readonly _meta?: object }): void {
+  // A TSchema has the phantom members that TypeBoxSchema names.
+  const check = compileTypeBox(schema as unknown as TypeBoxSchema)
+  if (!check.Check(definition)) {
+    const { path, message } = firstProblem(check, definition)
+    throw new MCP_ERR_BAD_PROVIDER(owner, `does not fit: ${path} ${message}`)
+  }
+  for (const { src } of definition.icons ?? []) {
+    if (!/^(?:https?:\/\/|data:[^,]*;base64,)/i.test(src)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the icon ${src}, which is neither an http URL nor Base64 data`)
+  }
+  for (const key of Object.keys(definition._meta ?? {})) {
+    if (!isMetaKey(key)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the _meta key ${JSON.stringify(key)}, which is no valid key`)
+    if (isReserved(key)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the _meta key ${key}, which is reserved for the protocol`)
+  }
+}
+
+/** Throws MCP_ERR_BAD_PROVIDER for a name outside the specification's set. */
+export function checkName (owner: string, name: unknown): void {
+  if (typeof name !== 'string' || !NAME.test(name)) throw new MCP_ERR_BAD_PROVIDER(owner, 'must have a name of 1 to 128 characters of A-Z a-z 0-9 _ - .')
+}
+
+export function checkFunction (owner: string, name: string, value: unknown): void {
+  if (typeof value !== 'function') throw new MCP_ERR_BAD_PROVIDER(owner, `must have the function ${name}`)
+}
+
+/** What some clients make of a name. */
+export function * lintName (name: string): Generator<string> {
+  if (!NARROW_NAME.test(name)) yield 'has a name with a dot or of more than 64 characters, which some clients refuse'
+}
+
+/** The members of an object that are given. */
+export function pick<T extends object, K extends keyof T> (object: T, ...keys: readonly K[]): Pick<T, K> {
+  // Keys that are not there are left out, as optional members are.
+  return Object.fromEntries(keys.filter(key => object[key] !== undefined).map(key => [key, object[key]])) as Pick<T, K>
+}

@@ -1,0 +1,95 @@
+import { McpError } from '../errors.js'
+import type { JsonValue } from '../protocol/index.js'
+import type { RequestContext } from '../../types/channel.js'
+import type { Page } from '../../types/providers.js'
+import type { Awaitable } from '../../types/schema.js'
+
+/** Where the entries of a list come from: a provider, with what it calls its pages. */
+export interface ListSource<T> {
+  readonly key: string
+  list (cursor: JsonValue | undefined): Awaitable<Page<T>>
+}
+
+export interface Listed<T> { readonly items: readonly T[], readonly nextCursor: string | undefined }
+
+/** Where a page begins: in which provider, at which of its own cursors, after which entry. Keys, so that a change of the providers cannot shift it. */
+type Position = readonly [key: string, cursor: JsonValue, after: string | null]
+
+/** Pages of providers that go into one of ours before the client is asked to come again: they may all be empty. */
+const MAX_PAGES = 100
+
+/**
+ * One page of a list over several providers. A page that comes out empty does not end the list. A cursor that does not open, is another caller's or another
+ * list's, or points at what is gone throws McpError 'cursor', and the client begins again (2026-07-28, Pagination).
+ */
+export async function listPage<T> (
+  sources: readonly ListSource<T>[], idOf: (item: T) => string, { request, tokens }: RequestContext, cursor: string | undefined, pageSize: number
+): Promise<Listed<T>> {
+  const purpose = `cursor ${request.method}`
+  const [key, inner, after] = cursor === undefined ? [undefined, null, null] : openCursor(tokens, purpose, cursor)
+  const begin = key === undefined ? 0 : sources.findIndex(source => source.key === key)
+  if (begin === -1) throw new McpError({ kind: 'cursor' })
+
+  const walk = new Walk<T>(sources, idOf, pageSize)
+  const next = await walk.from(begin, inner, after)
+  return { items: walk.items, nextCursor: next && tokens.seal(purpose, next) }
+}
+
+function openCursor (tokens: RequestContext['tokens'], purpose: string, cursor: string): Position {
+  const opened = tokens.open(purpose, cursor)
+  if (!opened.ok) throw new McpError({ kind: 'cursor' })
+  // What opens under this purpose was sealed above.
+  return opened.value as unknown as Position
+}
+
+class Walk<T> {
+  readonly #sources: readonly ListSource<T>[]
+  readonly #idOf: (item: T) => string
+  readonly #pageSize: number
+  readonly items: T[] = []
+  #pages = 0
+
+  constructor (sources: readonly ListSource<T>[], idOf: (item: T) => string, pageSize: number) {
+    this.#sources = sources
+    this.#idOf = idOf
+    this.#pageSize = pageSize
+  }
+
+  /** Gathers a page; gives where the next one begins, if there is one. */
+  async from (begin: number, inner: JsonValue, after: string | null): Promise<Position | undefined> {
+    for (let index = begin; index < this.#sources.length; index++) {
+      const source = this.#sources[index] as ListSource<T>
+      if (this.#isFull) return [source.key, null, null]
+      const next = index === begin ? await this.#take(source, inner, after) : await this.#take(source, null, null)
+      if (next !== undefined) return next
+    }
+    return undefined
+  }
+
+  get #isFull (): boolean {
+    return this.items.length >= this.#pageSize
+  }
+
+  async #take (source: ListSource<T>, begin: JsonValue, beginAfter: string | null): Promise<Position | undefined> {
+    let after = beginAfter
+    for (let inner = begin; ;) {
+      const { items, nextCursor } = await source.list(inner ?? undefined)
+      const rest = after === null ? items : this.#after(items, after)
+      after = null
+      const taken = rest.slice(0, this.#pageSize - this.items.length)
+      this.items.push(...taken)
+      if (taken.length < rest.length) return [source.key, inner, this.#idOf(taken.at(-1) as T)]
+      if (nextCursor === undefined) return undefined
+      // Without a page size a provider that pages has its own idea of a page.
+      const enough = this.#isFull || (this.#pageSize === Infinity && this.items.length > 0) || ++this.#pages >= MAX_PAGES
+      if (enough) return [source.key, nextCursor, null]
+      inner = nextCursor
+    }
+  }
+
+  #after (items: readonly T[], id: string): readonly T[] {
+    const at = items.findIndex(item => this.#idOf(item) === id)
+    if (at === -1) throw new McpError({ kind: 'cursor' })
+    return items.slice(at + 1)
+  }
+}

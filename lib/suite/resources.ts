@@ -1,0 +1,110 @@
+import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
+import { badReturn, isOutcome, result } from '../outcome.js'
+import { ReadResourceResult as ReadResourceResultSchema, ResourceTemplate as ResourceTemplateSchema, type ReadResourceResult, type Resource, type ResourceTemplate } from '../protocol/index.js'
+import { compileTypeBox } from '../schema.js'
+import { watchCaller } from './caller.js'
+import { checkDefinition, checkFunction } from './definition.js'
+import { Provider } from './provider.js'
+import { normalizeUri, traverses, UriTemplate, type Vars } from './template.js'
+import type { Catalog } from './catalog.js'
+import type { ListSource } from './listing.js'
+import type { Channel, RequestContext } from '../../types/channel.js'
+import type { RequestOutcome } from '../../types/outcome.js'
+import type { Completer, ResourceProvider, ResourcesDefinition } from '../../types/providers.js'
+import type { TypeBoxSchema } from '../../types/schema.js'
+
+type AnyDefinition = ResourcesDefinition<string>
+export type ReadAnswer = RequestOutcome<never, 'resources/read'>
+
+// A TObject has the phantom members that TypeBoxSchema names.
+const resultCheck = compileTypeBox(ReadResourceResultSchema as unknown as TypeBoxSchema)
+
+/**
+ * Resources under one prefix. With a template the variables of a URI are read from it, decoded once; without one every URI that begins with the prefix is
+ * read. What makes no sense throws MCP_ERR_BAD_PROVIDER.
+ */
+export function defineResources<T extends string = ''> (definition: ResourcesDefinition<T>): ResourceProvider {
+  // The template, which the type of the variables comes from, is what they are read by.
+  return new ResourcesEntry(definition as unknown as AnyDefinition) as unknown as ResourceProvider
+}
+
+/** The resources under one prefix: how they are listed, found and read. */
+export class ResourcesEntry extends Provider {
+  readonly key: string
+  readonly template: ResourceTemplate | undefined
+  readonly variables: readonly string[]
+  readonly #definition: AnyDefinition
+  readonly #prefix: string
+  readonly #uriTemplate: UriTemplate | undefined
+
+  constructor (definition: AnyDefinition) {
+    super(definition)
+    const { template, prefix = template?.uriTemplate.split('{', 1)[0] } = definition
+    if (typeof prefix !== 'string' || prefix === '') throw new MCP_ERR_BAD_PROVIDER('defineResources', 'was given neither a prefix nor a template that begins with one')
+    const owner = `The resources under ${prefix}`
+    checkFunction(owner, 'read', definition.read)
+    const normal = normalizeUri(prefix)
+    if (normal === undefined) throw new MCP_ERR_BAD_PROVIDER(owner, 'have a prefix that is no beginning of an absolute URI')
+    this.#definition = definition
+    this.#prefix = normal
+    this.#uriTemplate = template && new UriTemplate(template.uriTemplate)
+    this.variables = this.#uriTemplate?.names ?? []
+    this.template = template && Object.freeze({ ...template })
+    this.key = template === undefined ? prefix : template.uriTemplate
+    if (this.template !== undefined) checkDefinition(owner, ResourceTemplateSchema, this.template)
+    const stranger = Object.keys(definition.complete ?? {}).find(name => !this.variables.includes(name))
+    if (stranger !== undefined) throw new MCP_ERR_BAD_PROVIDER(owner, `complete the variable ${stranger}, which their template does not have`)
+  }
+
+  completer (variable: string): Completer | undefined {
+    const { complete } = this.#definition as { complete?: Readonly<Record<string, Completer>> }
+    return complete !== undefined && Object.hasOwn(complete, variable) ? complete[variable] : undefined
+  }
+
+  get completes (): boolean {
+    return this.#definition.complete !== undefined
+  }
+
+  source (context: RequestContext): ListSource<Resource> {
+    const { list } = this.#definition
+    return { key: this.key, list: cursor => list === undefined ? { items: [] } : list.call(this.#definition, cursor, context) }
+  }
+
+  /** The variables of a URI in its normal form that is one of these; undefined if it is not. */
+  match (normal: string): Vars | undefined {
+    if (!normal.startsWith(this.#prefix)) return undefined
+    return this.#uriTemplate === undefined ? {} : this.#uriTemplate.match(normal)
+  }
+
+  /** Whether a URI in its normal form is above all of these: what lies below it may be one. */
+  begins (normal: string): boolean {
+    return this.#prefix.startsWith(normal)
+  }
+
+  async read (uri: string, vars: Vars, channel: Channel): Promise<ReadAnswer> {
+    const { context, looked } = watchCaller(channel)
+    // The variables are those of the template that their type was made from.
+    const outcome = await this.#definition.read({ uri, vars: vars as never }, context)
+    if (outcome === null) throw new McpError({ kind: 'resourceNotFound', uri })
+    if (isOutcome(outcome) && (outcome.type === 'error' || outcome.type === 'inputRequired')) return outcome
+    const read: unknown = isOutcome(outcome) && outcome.type === 'result' ? outcome.result : outcome
+    if (!resultCheck.Check(read)) throw badReturn(`The resources under ${this.#prefix}: read`, outcome)
+    return result(this.access !== undefined || looked() ? toPrivate(read as ReadResourceResult) : read as ReadResourceResult)
+  }
+}
+
+/** Finds the resource of a URI, or throws McpError 'resourceNotFound': the same for what is not there and what this caller may not see. */
+export async function findResource (catalog: Catalog<ResourcesEntry>, uri: string, context: RequestContext): Promise<readonly [ResourcesEntry, Vars]> {
+  const normal = normalizeUri(uri)
+  if (normal !== undefined && !traverses(uri)) {
+    const entry = await catalog.search(entry => entry.match(normal) !== undefined, context)
+    const vars = entry?.match(normal)
+    if (entry !== undefined && vars !== undefined) return [entry, vars]
+  }
+  throw new McpError({ kind: 'resourceNotFound', uri })
+}
+
+/** What depends on the caller is for no other's cache, whatever the author asked (2026-07-28, Caching, Security). */
+function toPrivate<R extends { readonly cacheScope: 'public' | 'private' }> (result: R): R {
+  return result.cacheScope === 'private' ? result : { ...result, cacheScope: 'private' }
+}

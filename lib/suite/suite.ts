@@ -1,0 +1,311 @@
+import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
+import { fail, result, stream } from '../outcome.js'
+import {
+  Implementation, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult, toolResult, type CacheableResult, type ServerCapabilities
+} from '../protocol/index.js'
+import { Around, Settled } from './around.js'
+import { Catalog, type Found } from './catalog.js'
+import { complete } from './completion.js'
+import { checkDefinition } from './definition.js'
+import { callInProcess } from './in-process.js'
+import { isExtension } from '../meta-key.js'
+import { listPage, type Listed, type ListSource } from './listing.js'
+import { AnyPrompt, findPrompt } from './prompts.js'
+import { findResource, ResourcesEntry } from './resources.js'
+import { SubscriptionsEntry, type Kind, type Listened } from './subscriptions.js'
+import { ToolEntry, type ToolDefaults } from './tool.js'
+import { watchCaller } from './caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { Channel, RequestContext } from '../../types/channel.js'
+import type { CloseReason } from '../../types/exchange.js'
+import type { MessageOutcome, RequestOutcome } from '../../types/outcome.js'
+import type { Middleware, PromptProvider, ResourceProvider, Suite, SuiteExtension, SuiteOptions, ToolProvider } from '../../types/providers.js'
+import type { McpRequest, RequestOf } from '../../types/request.js'
+import type { CacheHint, CallToolResult } from '../../types/results.js'
+
+type AnyOutcome = RequestOutcome<Live>
+type Work = () => Promise<AnyOutcome>
+/** The state of a stream: whose it is, what that keeps, and the middleware that waits for its end. */
+interface Live {
+  readonly owner: ToolEntry | SubscriptionsEntry
+  readonly state: unknown
+  readonly around?: Around
+  readonly finished?: true
+}
+type AnyProvider = ToolProvider | ResourceProvider | PromptProvider
+
+const OPTIONS = new Set<string>([
+  'info', 'instructions', 'capabilities', 'tools', 'resources', 'prompts', 'extensions', 'subscriptions', 'middleware', 'pageSize', 'cache', 'strict',
+  'repairArguments', 'maxResultSize'
+] satisfies (keyof SuiteOptions)[])
+
+/**
+ * A server from providers. What makes no sense throws MCP_ERR_BAD_PROVIDER; what some clients would refuse is a warning at boot, or with `strict` an error.
+ */
+export function createSuite (options: SuiteOptions): Suite {
+  return new SuiteServer(options)
+}
+
+class SuiteServer implements Suite {
+  readonly info: Implementation
+  readonly instructions?: string
+  readonly capabilities: ServerCapabilities
+  readonly #tools: Catalog<ToolEntry>
+  readonly #resources: Catalog<ResourcesEntry>
+  readonly #prompts: Catalog<AnyPrompt>
+  readonly #subscriptions: SubscriptionsEntry | undefined
+  readonly #middleware: readonly Middleware[]
+  readonly #pageSize: number
+  readonly #cache: CacheHint | undefined
+  readonly #defaults: ToolDefaults
+  readonly #warnings: readonly string[]
+  /** The list of tools where it is the same for everybody, and the revision of the catalog that it is of. */
+  #toolList: { readonly revision: number, readonly result: CacheableResult } | undefined
+
+  constructor (options: SuiteOptions) {
+    const { tools, resources, prompts, extensions = [], subscriptions, middleware = [], pageSize = Infinity, cache, strict = false } = checkOptions(options)
+    this.info = options.info
+    if (options.instructions !== undefined) this.instructions = options.instructions
+    this.#tools = new Catalog(entries(ToolEntry, tools, 'tools'), findIn(extensions, 'tools', ToolEntry))
+    this.#resources = new Catalog(entries(ResourcesEntry, resources, 'resources'), findIn(extensions, 'resources', ResourcesEntry))
+    this.#prompts = new Catalog(entries<AnyPrompt>(AnyPrompt, prompts, 'prompts'), findIn<AnyPrompt>(extensions, 'prompts', AnyPrompt))
+    this.#subscriptions = subscriptions === undefined ? undefined : entries(SubscriptionsEntry, [subscriptions], 'subscriptions')[0]
+    this.#middleware = middleware
+    this.#pageSize = pageSize
+    this.#cache = cache
+    this.#defaults = { repairArguments: options.repairArguments ?? false, maxResultSize: options.maxResultSize ?? Infinity }
+    this.capabilities = Object.freeze(this.#capabilitiesOf(options))
+    this.#checkCache(extensions)
+    this.#warnings = this.#tools.own.flatMap(({ warnings }) => warnings)
+    if (strict && this.#warnings[0] !== undefined) throw new MCP_ERR_BAD_PROVIDER('A strict Suite', `refuses: ${this.#warnings.join('; ')}`)
+  }
+
+  setup ({ log }: FastifyInstance): void {
+    for (const warning of this.#warnings) log.warn({ mcp: { lint: true } }, warning)
+  }
+
+  async handleRequest (request: McpRequest, channel: Channel<unknown>): Promise<AnyOutcome> {
+    const work = await this.#prepare(request, channel)
+    if (this.#middleware.length === 0 || request.method === 'subscriptions/listen') return await work()
+    const around = new Around(this.#middleware, request, channel as Channel, work)
+    try {
+      const first = await around.first()
+      return 'outcome' in first ? first.outcome : this.#hold(first.live as Live, around, channel)
+    } catch (error) {
+      return this.#threw(request, channel, error)
+    }
+  }
+
+  async handleMessage (message: unknown, channel: Channel<unknown>, live: Live): Promise<MessageOutcome<Live>> {
+    const { owner, state, around, finished } = live
+    if (message instanceof Settled) return message.outcome
+    if (finished === true) return stream(live)
+    if (owner instanceof SubscriptionsEntry) {
+      const outcome = await owner.handleMessage(message, channel, state as Listened)
+      return outcome.type === 'stream' ? stream({ ...live, state: outcome.state }) : outcome
+    }
+    const outcome = await owner.handleMessage(message, channel, state, this.#defaults)
+    if (outcome.type === 'stream') return stream({ ...live, state: outcome.state })
+    if (around === undefined) return outcome
+    around.finish(outcome)
+    return stream({ ...live, finished: true })
+  }
+
+  async handleClose (context: RequestContext, { owner, state, around }: Live, reason: CloseReason): Promise<void> {
+    await around?.abort(context.signal.reason)
+    if (owner instanceof SubscriptionsEntry) await owner.handleClose(context, state as Listened, reason)
+    else await owner.handleClose(context, state, reason)
+  }
+
+  async callTool (...[name, args, options]: Parameters<Suite['callTool']>): Promise<CallToolResult> {
+    return await callInProcess(this, name, args, options)
+  }
+
+  add (provider: AnyProvider): void {
+    const { catalog, kind } = this.#placeOf(provider)
+    // The catalog was chosen by what the provider is.
+    catalog.add(provider as never)
+    this.#subscriptions?.announce(kind)
+  }
+
+  remove (provider: AnyProvider): boolean {
+    const { catalog, kind } = this.#placeOf(provider)
+    const removed = catalog.remove(provider as never)
+    if (removed) this.#subscriptions?.announce(kind)
+    return removed
+  }
+
+  // ---- each method
+
+  /** Finds what is asked for, or throws McpError; what comes back answers. */
+  async #prepare (request: McpRequest, channel: Channel<unknown>): Promise<Work> {
+    switch (request.method) {
+      case 'tools/call': return await this.#prepareCall(request, channel)
+      case 'tools/list': return async () => await this.#listTools(request, channel)
+      case 'resources/list': return async () => await this.#list(this.#resources, request, channel, sourcesOf, ({ uri }) => uri, listResourcesResult)
+      case 'resources/templates/list': return async () => await this.#list(this.#resources, request, channel, templatesOf, ({ uriTemplate }) => uriTemplate, listResourceTemplatesResult)
+      case 'resources/read': {
+        const [entry, vars] = await findResource(this.#resources, request.params.uri, channel)
+        return async () => await entry.read(request.params.uri, vars, channel as Channel)
+      }
+      case 'prompts/list': return async () => await this.#list(this.#prompts, request, channel, promptsOf, ({ name }) => name, listPromptsResult)
+      case 'prompts/get': {
+        const { name, arguments: sent } = request.params
+        const entry = await findPrompt(this.#prompts, name, channel)
+        return async () => await entry.get(name, sent, channel as Channel)
+      }
+      case 'completion/complete': return async () => await complete(request, channel, this.#prompts, this.#resources)
+      case 'subscriptions/listen': return async () => await this.#listen(request, channel)
+      case 'server/discover': throw McpError.unsupportedMethod(request.method)
+    }
+  }
+
+  async #prepareCall (request: RequestOf<'tools/call'>, channel: Channel<unknown>): Promise<Work> {
+    const { name } = request.params
+    const tool = await this.#tools.find(name, channel)
+    if (tool === undefined) throw new McpError({ kind: 'unknownTool', name })
+    tool.checkHeaders(request, channel)
+    return async () => {
+      const outcome = await tool.call(request, channel, this.#defaults)
+      return outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome
+    }
+  }
+
+  async #listTools (request: RequestOf<'tools/list'>, channel: Channel<unknown>): Promise<AnyOutcome> {
+    const catalog = this.#tools
+    if (!catalog.isPublic || this.#pageSize !== Infinity || request.params.cursor !== undefined) {
+      return await this.#list(catalog, request, channel, toolsOf, ({ name }) => name, listToolsResult)
+    }
+    if (this.#toolList?.revision !== catalog.revision) {
+      // Frozen, so that its JSON is made once.
+      this.#toolList = { revision: catalog.revision, result: Object.freeze(listToolsResult(catalog.own.map(({ tool }) => tool), this.#hint(false))) }
+    }
+    return result(this.#toolList.result as ReturnType<typeof listToolsResult>)
+  }
+
+  async #list<P extends ToolEntry | ResourcesEntry | AnyPrompt, T, R extends CacheableResult> (
+    catalog: Catalog<P>, request: RequestOf<'tools/list' | 'resources/list' | 'resources/templates/list' | 'prompts/list'>, channel: Channel<unknown>,
+    sources: (providers: readonly P[], context: RequestContext) => readonly ListSource<T>[], idOf: (item: T) => string,
+    build: (items: readonly T[], options: { readonly nextCursor?: string, readonly cache?: CacheHint }) => R
+  ): Promise<AnyOutcome> {
+    const { context, looked } = watchCaller<RequestContext>(channel)
+    const visible = await catalog.visible(channel)
+    const { items, nextCursor }: Listed<T> = await listPage(sources(visible, context), idOf, channel, request.params.cursor, this.#pageSize)
+    return result(build(items, { ...nextCursor !== undefined && { nextCursor }, ...this.#hint(!catalog.isPublic || looked()) }) as never)
+  }
+
+  async #listen (request: RequestOf<'subscriptions/listen'>, channel: Channel<unknown>): Promise<AnyOutcome> {
+    const owner = this.#subscriptions
+    if (owner === undefined) throw McpError.unsupportedMethod(request.method)
+    const outcome = await owner.subscribe(request, channel, this.#resources)
+    return outcome.type === 'stream' ? stream({ owner, state: outcome.state }) : outcome
+  }
+
+  // ---- around them
+
+  /** The stream is open while its middleware waits: what that says in the end comes as a message. */
+  #hold (live: Live, around: Around, channel: Channel<unknown>): AnyOutcome {
+    around.whenSettled(
+      outcome => { channel.ref.post(new Settled(outcome)) },
+      error => { channel.ref.post(new Settled(this.#threw(channel.request, channel, error))) }
+    )
+    return stream({ ...live, around })
+  }
+
+  /** What middleware throws is masked as what a tool throws; of other methods it is a crash. */
+  #threw ({ method }: McpRequest, channel: Channel<unknown>, error: unknown): RequestOutcome<never> {
+    if (error instanceof McpError) return fail(error)
+    if (method !== 'tools/call') throw error
+    if (!channel.signal.aborted) channel.log.error({ err: error, mcp: { middleware: true } }, 'a middleware threw')
+    return result(toolResult.error('The tool failed.'))
+  }
+
+  #hint (personal: boolean): { readonly cache?: CacheHint } {
+    if (this.#cache === undefined) return {}
+    return { cache: personal ? { ...this.#cache, scope: 'private' } : this.#cache }
+  }
+
+  #placeOf (provider: unknown): { readonly catalog: Catalog<ToolEntry> | Catalog<ResourcesEntry> | Catalog<AnyPrompt>, readonly kind: Kind } {
+    const place = provider instanceof ToolEntry
+      ? { catalog: this.#tools, kind: 'toolsListChanged', capability: 'tools' } as const
+      : provider instanceof ResourcesEntry
+        ? { catalog: this.#resources, kind: 'resourcesListChanged', capability: 'resources' } as const
+        : { catalog: this.#prompts, kind: 'promptsListChanged', capability: 'prompts' } as const
+    if (place.capability === 'prompts' && !(provider instanceof AnyPrompt)) throw new MCP_ERR_BAD_PROVIDER('A provider', 'was added that no define function made')
+    if (this.capabilities[place.capability] === undefined) {
+      throw new MCP_ERR_BAD_PROVIDER('A provider', `cannot be added: give createSuite the option ${place.capability}, if only an empty list`)
+    }
+    return place
+  }
+
+  #capabilitiesOf ({ tools, resources, prompts, extensions = [], capabilities }: SuiteOptions): ServerCapabilities {
+    const kinds = this.#subscriptions?.kinds
+    const found = (kind: keyof SuiteExtension): boolean => extensions.some(extension => extension[kind] !== undefined)
+    const completes = this.#prompts.own.some(({ completes }) => completes) || this.#resources.own.some(({ completes }) => completes)
+    return {
+      ...capabilities,
+      logging: {},
+      ...(tools !== undefined || found('tools')) && { tools: kinds?.has('toolsListChanged') === true ? { listChanged: true } : {} },
+      ...(prompts !== undefined || found('prompts')) && { prompts: kinds?.has('promptsListChanged') === true ? { listChanged: true } : {} },
+      ...(resources !== undefined || found('resources')) && {
+        resources: {
+          ...kinds?.has('resourcesListChanged') === true && { listChanged: true },
+          ...kinds?.has('resourceSubscriptions') === true && { subscribe: true }
+        }
+      },
+      // What extensions find may complete too.
+      ...(completes || found('prompts') || found('resources')) && { completions: {} }
+    }
+  }
+
+  #checkCache (extensions: readonly SuiteExtension[]): void {
+    if (this.#cache?.scope !== 'public') return
+    const guarded = [this.#tools, this.#resources, this.#prompts].some(catalog => !catalog.isPublic)
+    if (guarded || extensions.length > 0) throw new MCP_ERR_BAD_PROVIDER('createSuite', "was given the cache scope 'public' together with access or extensions: lists that depend on the caller are private")
+  }
+}
+
+// ---- what a list is made of
+
+const toolsOf = (tools: readonly ToolEntry[]): readonly ListSource<ToolEntry['tool']>[] => tools.map(({ key, tool }) => ({ key, list: () => ({ items: [tool] }) }))
+const sourcesOf = (entries: readonly ResourcesEntry[], context: RequestContext) => entries.map(entry => entry.source(context))
+const promptsOf = (entries: readonly AnyPrompt[], context: RequestContext) => entries.map(entry => entry.source(context))
+const templatesOf = (entries: readonly ResourcesEntry[]): readonly ListSource<NonNullable<ResourcesEntry['template']>>[] =>
+  entries.flatMap(({ key, template }) => template === undefined ? [] : [{ key, list: () => ({ items: [template] }) }])
+
+// ---- what createSuite is given
+
+function checkOptions (options: SuiteOptions): SuiteOptions {
+  const stranger = Object.keys(options).find(name => !OPTIONS.has(name))
+  if (stranger !== undefined) throw new MCP_ERR_BAD_PROVIDER('createSuite', `was given the option ${stranger}, which is not known`)
+  checkDefinition('createSuite: info', Implementation, options.info)
+  const { pageSize, maxResultSize, middleware, cache } = options
+  for (const [name, value] of Object.entries({ pageSize, maxResultSize })) {
+    if (value !== undefined && !(Number.isInteger(value) && value > 0)) throw new MCP_ERR_BAD_PROVIDER('createSuite', `was given a ${name} that is no whole number from 1`)
+  }
+  if (middleware?.some(around => typeof around !== 'function') === true) throw new MCP_ERR_BAD_PROVIDER('createSuite', 'was given a middleware that is no function')
+  if (cache !== undefined && !((cache.scope === 'public' || cache.scope === 'private') && Number.isInteger(cache.ttlMs) && cache.ttlMs >= 0)) {
+    throw new MCP_ERR_BAD_PROVIDER('createSuite', "was given a cache that is no { scope: 'public' | 'private', ttlMs: whole number }")
+  }
+  for (const id of Object.keys(options.capabilities?.extensions ?? {})) {
+    if (!isExtension(id)) throw new MCP_ERR_BAD_PROVIDER('createSuite', `was given the extension ${id}, whose identifier has no prefix`)
+  }
+  return options
+}
+
+type EntryClass<E> = abstract new (...args: never[]) => E
+
+function entries<E> (type: EntryClass<E>, providers: readonly unknown[] | undefined, option: string): readonly E[] {
+  for (const provider of providers ?? []) {
+    if (!(provider instanceof type)) throw new MCP_ERR_BAD_PROVIDER('createSuite', `was given in ${option} what no define function of that kind made`)
+  }
+  // Each has been looked at.
+  return (providers ?? []) as readonly E[]
+}
+
+function findIn<E> (extensions: readonly SuiteExtension[], kind: keyof SuiteExtension, type: EntryClass<E>): readonly Found<E & never>[] {
+  return extensions.flatMap(extension => {
+    if (extension[kind] === undefined) return []
+    return [async (context: RequestContext) => entries(type, await extension[kind]?.(context), `an extension's ${kind}`) as readonly (E & never)[]]
+  })
+}

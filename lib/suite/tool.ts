@@ -1,0 +1,175 @@
+import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
+import { badReturn, fail, isOutcome, result, stream } from '../outcome.js'
+import { CallToolResult as CallToolResultSchema, Tool as ToolSchema, toolResult, type JsonObject, type Tool } from '../protocol/index.js'
+import { compileTypeBox } from '../schema.js'
+import { checkParamHeaders, checkParamAnnotations } from '../transport/param-headers.js'
+import { Arguments } from './arguments.js'
+import { checkDefinition, checkFunction, checkName, lintName, pick } from './definition.js'
+import { lint, toJsonSchema } from '../json-schema.js'
+import { Output } from './output.js'
+import { Provider } from './provider.js'
+import type { Channel, RequestContext } from '../../types/channel.js'
+import type { CloseReason } from '../../types/exchange.js'
+import type { RequestOutcome } from '../../types/outcome.js'
+import type { LogUpdate, ProgressUpdate, ToolDefinition, ToolProvider } from '../../types/providers.js'
+import type { RequestOf } from '../../types/request.js'
+import type { CallToolResult } from '../../types/results.js'
+import type { TypeBoxSchema } from '../../types/schema.js'
+
+/** A definition whose types nobody needs to know any more. */
+type AnyDefinition = ToolDefinition<unknown, unknown, unknown, unknown>
+export type ToolAnswer = RequestOutcome<unknown, 'tools/call'>
+type Updates = AsyncGenerator<ProgressUpdate | LogUpdate, unknown, void>
+
+/** What the Suite holds its tools to where a tool does not say. */
+export interface ToolDefaults { readonly repairArguments: boolean, readonly maxResultSize: number }
+
+// A TObject has the phantom members that TypeBoxSchema names.
+const resultCheck = compileTypeBox(CallToolResultSchema as unknown as TypeBoxSchema)
+const MASKED = 'The tool failed.'
+
+/**
+ * A tool, with the types of its arguments, result, state and messages inferred. What makes no sense throws MCP_ERR_BAD_PROVIDER: a name outside the
+ * specification's set, a schema that does not compile, an `x-mcp-header` that clients would drop the tool for.
+ */
+export function defineTool<Args = JsonObject, Out = unknown, Live = never, Msg = never> (definition: ToolDefinition<Args, Out, Live, Msg>): ToolProvider {
+  // The entry checks what comes in and goes out, so that the types hold.
+  return new ToolEntry(definition as unknown as AnyDefinition) as unknown as ToolProvider
+}
+
+/** One tool: how it is listed, and how it is called. */
+export class ToolEntry extends Provider {
+  readonly key: string
+  readonly definition: AnyDefinition
+  /** As it is listed. */
+  readonly tool: Tool
+  /** Right, but not to every client's taste. */
+  readonly warnings: readonly string[]
+  readonly #owner: string
+  readonly #output: Output | undefined
+  readonly #arguments = new Map<boolean, Arguments>()
+  readonly #messages: { Check: (value: unknown) => boolean } | undefined
+
+  constructor (definition: AnyDefinition) {
+    super(definition)
+    checkName('A tool', definition.name)
+    const owner = `The tool ${definition.name}`
+    checkFunction(owner, 'call', definition.call)
+    this.#owner = owner
+    this.key = definition.name
+    this.definition = definition
+    const { schema } = this.#argumentsOf(definition.repairArguments ?? false)
+    if (schema['type'] !== 'object') throw new MCP_ERR_BAD_PROVIDER(owner, 'has an input that is no object')
+    checkParamAnnotations(schema, owner)
+    const outputSchema = definition.output === undefined ? undefined : toJsonSchema(definition.output, 'output', owner)
+    this.#output = outputSchema && new Output(owner, outputSchema, definition.stripOutput ?? false)
+    this.#messages = definition.messages && compileTypeBox(definition.messages)
+    this.tool = Object.freeze({
+      ...pick(definition, 'name', 'title', 'description', 'icons', 'annotations', '_meta'),
+      inputSchema: schema,
+      ...outputSchema !== undefined && { outputSchema }
+    })
+    checkDefinition(owner, ToolSchema, this.tool)
+    this.warnings = [...this.#lint()].map(problem => `${owner} ${problem}`)
+  }
+
+  checkHeaders (request: RequestOf<'tools/call'>, { httpRequest }: RequestContext): void {
+    checkParamHeaders(this.tool.inputSchema, request, httpRequest)
+  }
+
+  /** Calls it: what the client must declare, arguments, the author's code, what that gave. */
+  async call ({ params }: RequestOf<'tools/call'>, channel: Channel<unknown>, defaults: ToolDefaults): Promise<ToolAnswer> {
+    const { requires, repairArguments = defaults.repairArguments } = this.definition
+    if (requires !== undefined) channel.requireCapability(requires)
+    const read = await this.#argumentsOf(repairArguments).read(params.arguments)
+    if (!read.ok) {
+      return result(toolResult.error(`The arguments do not fit:\n${read.issues.map(({ path, message }) => `${path} ${message}`).join('\n')}`))
+    }
+    return await this.#guard(channel, defaults, async () => {
+      const answer = await this.definition.call(read.value, channel)
+      return isGenerator(answer) ? await follow(answer, channel) : answer
+    })
+  }
+
+  async handleMessage (message: unknown, channel: Channel<unknown>, live: unknown, defaults: ToolDefaults): Promise<ToolAnswer> {
+    const { handleMessage } = this.definition
+    if (handleMessage === undefined) return stream(live)
+    if (this.#messages?.Check(message) === false) {
+      channel.log.warn({ mcp: { tool: this.key } }, 'a message that does not fit the tool\'s schema was skipped')
+      return stream(live)
+    }
+    return await this.#guard(channel, defaults, async () => await handleMessage.call(this.definition, message, channel, live))
+  }
+
+  async handleClose (context: RequestContext, live: unknown, reason: CloseReason): Promise<void> {
+    await this.definition.handleClose?.(context, live, reason)
+  }
+
+  /** What the author's code throws stays in the log, unless it is an McpError, and what it gives is held against the contract. */
+  async #guard (channel: Channel<unknown>, defaults: ToolDefaults, work: () => Promise<unknown>): Promise<ToolAnswer> {
+    let answer
+    try {
+      answer = await work()
+    } catch (error) {
+      if (error instanceof McpError) return fail(error)
+      // Whatever stops for a client that has gone is no fault.
+      if (!channel.signal.aborted) channel.log.error({ err: error, mcp: { tool: this.key } }, 'a tool threw')
+      return result(toolResult.error(MASKED))
+    }
+    return this.#check(answer, channel, defaults)
+  }
+
+  #check (answer: unknown, { log }: Channel<unknown>, defaults: ToolDefaults): ToolAnswer {
+    if (isOutcome(answer) && answer.type !== 'result') {
+      if (answer.type === 'stop') throw badReturn(`${this.#owner}: its callback`, answer)
+      return answer
+    }
+    const given: unknown = isOutcome(answer) && answer.type === 'result' ? answer.result : answer
+    if (!resultCheck.Check(given)) throw badReturn(`${this.#owner}: its callback`, answer)
+    const sent = this.#output === undefined ? given as CallToolResult : this.#output.check(given as CallToolResult, log)
+    const { maxResultSize = defaults.maxResultSize } = this.definition
+    if (maxResultSize !== Infinity && Buffer.byteLength(JSON.stringify(sent)) > maxResultSize) {
+      return result(toolResult.error(`The result is larger than ${maxResultSize} bytes, which is as much as this tool may answer.`))
+    }
+    return result(sent)
+  }
+
+  /** Whether arguments are repaired may depend on the Suite that the tool is in. */
+  #argumentsOf (repairs: boolean): Arguments {
+    const known = this.#arguments.get(repairs)
+    if (known !== undefined) return known
+    const read = new Arguments(this.#owner, this.definition.input, repairs)
+    this.#arguments.set(repairs, read)
+    return read
+  }
+
+  * #lint (): Generator<string> {
+    yield * lintName(this.tool.name)
+    if (this.tool.description === undefined) yield 'has no description'
+    for (const problem of lint(this.tool.inputSchema)) yield `has an input that ${problem}`
+    if (this.tool.outputSchema !== undefined) for (const problem of lint(this.tool.outputSchema)) yield `has an output that ${problem}`
+  }
+}
+
+/** Sends what a generator yields, each before the next is asked for; gives what it returns. A close ends it. */
+async function follow (updates: Updates, channel: Channel<unknown>): Promise<unknown> {
+  const stop = (): void => { updates.return(undefined).catch(ignore) }
+  channel.signal.addEventListener('abort', stop, { once: true })
+  try {
+    for (;;) {
+      const { done, value } = await updates.next()
+      if (done === true) return value
+      if ('level' in value) channel.sendLog(value.level, value.data, value.logger)
+      else channel.sendProgress(value.progress, value.total, value.message)
+      await channel.drained()
+    }
+  } finally {
+    channel.signal.removeEventListener('abort', stop)
+  }
+}
+
+function isGenerator (answer: unknown): answer is Updates {
+  return typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer && 'next' in answer
+}
+
+function ignore (): void {}

@@ -1,0 +1,81 @@
+/** What open listens cost: memory, and the time to tell all of them of a change. */
+import { execSync } from 'node:child_process'
+import { startLoad, startServer } from './process.js'
+import { median, row } from './table.js'
+
+/** File descriptors that a process needs for itself. */
+const SPARE = 200
+const WARM_UP = 200
+const kinds = ['http', 'fastify', 'ours']
+
+/** Opens so many listens on fresh servers, each kind in turn. */
+export async function measureHeld ({ streams: wanted, repeats, changes, nodeOptions }) {
+  const streams = bound(wanted)
+  const memory = Object.fromEntries(kinds.map(kind => [kind, { rss: [], used: [] }]))
+  const times = { http: [], ours: [] }
+
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    const holders = []
+    for (const kind of kinds) {
+      const holder = await hold(kind, streams, nodeOptions)
+      memory[kind].rss.push(holder.rss)
+      memory[kind].used.push(holder.used)
+      if (kind in times) holders.push(holder)
+      else await holder.stop()
+    }
+    for (let change = 0; change < changes; change++) {
+      for (const { kind, tell } of holders) times[kind].push(await tell())
+    }
+    for (const holder of holders) await holder.stop()
+  }
+  return [
+    compareMemory(`${streams} listens, memory after gc / node:http`, memory.http.used, memory.ours.used, { most: 1.4 }),
+    compareMemory(`${streams} listens, RSS / node:http`, memory.http.rss, memory.ours.rss, { most: 1.4 }),
+    compareMemory(`${streams} listens, memory after gc / Fastify hijack`, memory.fastify.used, memory.ours.used),
+    compareMemory(`${streams} listens, RSS / Fastify hijack`, memory.fastify.rss, memory.ours.rss),
+    row(`one change to ${streams} listens / node:http`, ...[times.http, times.ours].map(all => `${median(all).toFixed(1)} ms`),
+      median(times.ours.map((time, index) => time / times.http[index])), { most: 1.5 })
+  ]
+}
+
+/** A server with so many listens, and what one of them costs in bytes. */
+async function hold (kind, streams, nodeOptions) {
+  const server = await startServer(kind, nodeOptions)
+  const load = startLoad()
+  await load.call('open', server.port, WARM_UP)
+  await load.call('close')
+  while (await server.call('listeners') > 0);
+
+  const before = await server.call('memory')
+  await load.call('open', server.port, streams)
+  const after = await server.call('memory')
+  return {
+    kind,
+    rss: (after.rss - before.rss) / streams,
+    used: (after.used - before.used) / streams,
+
+    /** Milliseconds from a change until the last client knows. */
+    async tell () {
+      const received = load.call('receive')
+      const from = await server.call('change')
+      return Number(BigInt(await received) - BigInt(from)) / 1e6
+    },
+    async stop () {
+      await load.stop()
+      await server.stop()
+    }
+  }
+}
+
+/** As many as the system lets a process have. */
+function bound (wanted) {
+  const limit = Number(execSync('ulimit -n', { shell: '/bin/sh', encoding: 'utf8' })) || Infinity
+  const streams = Math.min(wanted, limit - SPARE)
+  if (streams < wanted) console.log(`NOTE: ${streams} listens instead of ${wanted}: a process may have no more than ${limit} open files (ulimit -n)`)
+  return streams
+}
+
+function compareMemory (subject, base, ours, bar) {
+  const format = all => `${(median(all) / 1024).toFixed(2)} KiB`
+  return row(subject, format(base), format(ours), median(ours) / median(base), bar)
+}

@@ -1,0 +1,39 @@
+/** The process of one server, and what the bench asks of it. */
+import { EventEmitter } from 'node:events'
+import { setTimeout } from 'node:timers/promises'
+import { createBareFastify, createBareHttp } from './bare.js'
+import { createOurs } from './ours.js'
+import { answerCalls } from './process.js'
+
+const kinds = { http: createBareHttp, fastify: createBareFastify, ours: createOurs }
+const changes = new EventEmitter().setMaxListeners(0)
+
+answerCalls({
+  /** Its port. */
+  listen: async kind => await kinds[kind](changes),
+
+  /** CPU time so far, in microseconds. */
+  cpu () {
+    const { user, system } = process.cpuUsage()
+    return user + system
+  },
+
+  /** What is in use when all that can be freed has been. */
+  async memory () {
+    for (let round = 0; round < 3; round++) {
+      global.gc()
+      await setTimeout(50)
+    }
+    const { rss, heapUsed, external } = process.memoryUsage()
+    return { rss, used: heapUsed + external }
+  },
+
+  listeners: () => changes.listenerCount('changed'),
+
+  /** Tells all listens of a change; the time just before, on the clock that all processes share. */
+  change () {
+    const at = process.hrtime.bigint()
+    changes.emit('changed')
+    return String(at)
+  }
+})
