@@ -40,6 +40,7 @@ type Raw = Readonly<Record<string, unknown>>
 type Check = (value: unknown) => string | undefined
 
 const MIN_SECRET = 32
+export const DEFAULT_DRAIN = 10_000
 const CALLBACKS = ['setup', 'init', 'handleNotification', 'handleMessage', 'handleClose'] as const
 /** The longest a timer of Node's can be. */
 const MAX_TIMEOUT = 2_147_483_647
@@ -108,7 +109,7 @@ function fillIn (given: GenMcpOptions): Settings {
   checkAll(limits, (given.limits ?? {}) as Raw, 'limits.')
   const unknown = Object.keys(given.limits ?? {}).find(name => !Object.hasOwn(limits, name))
   if (unknown !== undefined) throw new MCP_ERR_BAD_OPTION(`limits.${unknown}`, 'is not known')
-  const { drain = 10_000 } = given.limits ?? {}
+  const { drain = DEFAULT_DRAIN } = given.limits ?? {}
   return {
     allowedOrigins: given.allowedOrigins ?? 'loopback',
     allowedHosts: given.allowedHosts ?? 'loopback',

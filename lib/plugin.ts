@@ -3,7 +3,7 @@ import { createJsonParser } from './decode/json.js'
 import { McpError } from './errors.js'
 import { createMount, rememberMount, type Mount } from './mount.js'
 import { INVALID_REQUEST } from './protocol/index.js'
-import { readOptions, type Registration } from './options.js'
+import { DEFAULT_DRAIN, readOptions, type Registration } from './options.js'
 import { createErrorHandler } from './transport/answer-error.js'
 import { createCodec } from './transport/codec.js'
 import { createGuard } from './transport/guard.js'
@@ -14,6 +14,8 @@ import type { Mount as PublicMount } from '../types/fastify.js'
 import type { GenMcpOptions } from '../types/options.js'
 
 const DEFAULT_PATH = '/mcp'
+/** What of Fastify's own bound on a close is left for the last answers to leave, in ms. */
+const CLOSE_MARGIN = 1_000
 /** The lowest Fastify without known advisories. */
 const FASTIFY_RANGE = '>=5.12.2 <6'
 
@@ -31,11 +33,12 @@ const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) =>
   const codec = createCodec(settings.sendServerInfo ? server.info : undefined)
   await fastify.register(async child => {
     addRoutes(child, registration, mount, codec)
-    publish(fastify, { path: child.prefix + (path ?? (prefix === '' ? DEFAULT_PATH : '')), gauges: () => mount.registry.gauges() })
+    const url = child.prefix + (path ?? (prefix === '' ? DEFAULT_PATH : ''))
+    publish(fastify, { path: url, gauges: () => mount.registry.gauges() }, createDrain(fastify, mount))
   }, { prefix })
   fastify.addHook('preClose', async () => {
-    mount.draining = true
-    await mount.registry.drain(settings.limits.drain)
+    // All at once: Fastify runs the hooks one after the other, and bounds them together.
+    await Promise.all((published.get(fastify.server) ?? []).map(async ({ drain }) => { await drain() }))
   })
 }
 
@@ -79,13 +82,27 @@ function urlsOf (child: FastifyInstance, prefix: string, path: string | undefine
   return url === '' ? ['/'] : (routerOptions?.ignoreTrailingSlash ?? ignoreTrailingSlash) === true ? [url] : [url, `${url}/`]
 }
 
+/** What ends a mount, once, however often it is called. */
+function createDrain ({ initialConfig: { pluginTimeout = 0 }, log }: FastifyInstance, mount: Mount): () => Promise<void> {
+  const { drain } = mount.settings.limits
+  // Fastify gives up on a close that takes as long as a plugin may take to start.
+  const bound = pluginTimeout === 0 ? drain : Math.max(0, Math.min(drain, pluginTimeout - CLOSE_MARGIN))
+  if (bound < drain && drain !== DEFAULT_DRAIN) log.warn({ mcp: { option: 'limits.drain', drain, bound } }, 'the shutdown of an MCP mount is bounded by the pluginTimeout of the app')
+  let drained: Promise<void> | undefined
+  return async () => {
+    mount.draining = true
+    drained ??= mount.registry.drain(bound)
+    await drained
+  }
+}
+
 /** The mounts of an app, each with the instance that registered it. */
-const published = new WeakMap<FastifyInstance['server'], { readonly instance: FastifyInstance, readonly mount: PublicMount }[]>()
+const published = new WeakMap<FastifyInstance['server'], { readonly instance: FastifyInstance, readonly mount: PublicMount, readonly drain: () => Promise<void> }[]>()
 
 /** Makes the mount known as one of `fastify.mcp.mounts`, on its instance and those above it. */
-function publish (instance: FastifyInstance, mount: PublicMount): void {
+function publish (instance: FastifyInstance, mount: PublicMount, drain: () => Promise<void>): void {
   const all = published.get(instance.server) ?? []
-  published.set(instance.server, [...all, { instance, mount }])
+  published.set(instance.server, [...all, { instance, mount, drain }])
   if (instance.hasDecorator('mcp')) return
   instance.decorate('mcp', {
     getter (this: FastifyInstance) {

@@ -15,6 +15,9 @@ import type { AnyServer, Job, WorkerLimits } from '../worker/job.js'
 import type { Offer } from '../worker/offer.js'
 import type { Sink } from '../worker/sink.js'
 
+/** Bytes of an answer that do not leave at once. */
+const LARGE = 65_536
+
 /** Who asks what, of which mount. */
 export interface Facts {
   readonly mount: Mount
@@ -123,6 +126,7 @@ export class Exchange implements Job {
     clearTimeout(this.#duration)
     this.stopHeartbeat()
     this.#mount.registry.remove(this.worker)
+    if (this.sink.bufferedBytes > LARGE) this.#mount.registry.keep(this.worker)
     this.#onEnded(this)
   }
 

@@ -19,11 +19,11 @@ const fastifyErrors = new Map<string, 'mediaType' | 'bodyTooLarge' | 'parse'>([
 export function createErrorHandler (codec: Codec): (error: FastifyError, httpRequest: FastifyRequest, reply: FastifyReply) => void {
   return (error, httpRequest, reply) => {
     const answer = translate(error, reply)
-    const streamed = failStream(reply, error)
+    const reported = failStream(reply, error)
     // The crash of an exchange, which tells of itself, passes through Fastify for the sake of its hooks.
     if (!isCrash(error)) reportRefusal(httpRequest, answer)
     if (!(error instanceof McpError)) {
-      if (isCrash(answer) && !streamed) httpRequest.log.error({ err: error }, 'an MCP request failed before its server was asked')
+      if (isCrash(answer) && !reported) httpRequest.log.error({ err: error }, 'an MCP request failed before its server was asked')
       // What a hook throws brings its own headers, as Fastify's convention is.
       reply.headers((error as { headers?: Record<string, string> }).headers ?? {})
     }

@@ -14,6 +14,7 @@ import { Relay } from './relay.js'
 import { createReporter } from './report.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Mount } from '../mount.js'
+import type { Settings } from '../options.js'
 import type { McpRequest } from '../../types/request.js'
 import type { Codec } from './codec.js'
 
@@ -51,6 +52,7 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
     const version = isObject(meta) ? meta[PROTOCOL_VERSION] : undefined
     checkNotificationHeaders(httpRequest.headers, envelope.method, typeof version === 'string' ? version : undefined)
     const request = decodeNotification(envelope)
+    if (mount.draining) throw shutdown(settings.limits)
     const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, BOTH, settings, pulse)
     if (request === undefined) return relay.end({ type: 'accepted' })
     const principal = settings.principal?.(httpRequest)
@@ -98,11 +100,15 @@ function checkEra (version: string | undefined): void {
   if (LEGACY_VERSIONS.has(version)) throw unsupported(version)
 }
 
+function shutdown ({ retryAfter }: Settings['limits']): McpError {
+  return new McpError({ kind: 'shutdown', retryAfter })
+}
+
 function admit ({ draining, registry, settings: { limits } }: Mount, { method }: McpRequest, { headers }: FastifyRequest): Accepted {
   const listen = method === 'subscriptions/listen'
   const accepted = readAccept(headers.accept)
   if (!accepted.sse && (listen || !accepted.json)) throw new McpError({ kind: 'notAcceptable' })
-  if (draining) throw new McpError({ kind: 'shutdown', retryAfter: limits.retryAfter })
+  if (draining) throw shutdown(limits)
   if (listen ? registry.listens >= limits.maxStreams : registry.calls >= limits.maxConcurrent) throw new McpError({ kind: 'overloaded', retryAfter: OVERLOADED_RETRY })
   return accepted
 }

@@ -1,8 +1,11 @@
+import { Socket } from 'node:net'
+import { Writable } from 'node:stream'
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
 import { McpError } from '../errors.js'
 import { sendError, sendJson } from './reply.js'
 import { SSE_COMMENT, sseEvent } from './sse.js'
 import { StreamHead } from './stream-head.js'
+import type { EventEmitter } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import type { JsonObject } from '../protocol/index.js'
 import type { Ending, Sink } from '../worker/sink.js'
@@ -24,7 +27,8 @@ export interface RelaySettings {
 export interface RelayOwner {
   readonly listen: boolean
   close (cause: 'disconnect' | 'overflow'): unknown
-  crash (reason: unknown): void
+  /** False if it was over. */
+  crash (reason: unknown): boolean
 }
 
 /** The output of one exchange onto one reply: one JSON body, or a stream of events. The only writer of `reply.raw`. */
@@ -49,6 +53,7 @@ export class Relay implements Sink, Beating {
   quiet = 0
   #streamAfter: NodeJS.Timeout | undefined
   #drained: (() => void)[] | undefined
+  #unwatch: (() => void) | undefined
   #events = 0
   #bytes = 0
 
@@ -77,8 +82,12 @@ export class Relay implements Sink, Beating {
   attend (): void {
     const { raw } = this.#reply
     // On HTTP/1.1 the request closes when its body has been read, so that only the response tells of the client.
-    if (isGone(raw)) this.#owner?.close('disconnect')
-    else raw.once('close', () => { this.#gone() })
+    if (isGone(raw)) {
+      this.#owner?.close('disconnect')
+      return
+    }
+    raw.once('close', () => { this.#gone() })
+    if (raw.socket === null) this.#watchQueued()
     const { streamAfter } = this.#settings
     // A listen opens with its acknowledgement and not before.
     if (streamAfter > 0 && this.#owner?.listen === false && this.#state === 'idle' && this.#accepted.sse) this.#streamAfter = setTimeout(() => { this.open() }, streamAfter)
@@ -145,11 +154,13 @@ export class Relay implements Sink, Beating {
     this.#reply.raw.destroy()
   }
 
-  /** Fastify answers with an error of its own instead of the stream. */
-  failed (error: unknown): void {
+  /** Fastify answers with an error of its own instead of the stream; whether the exchange has taken it as its own. */
+  failed (error: unknown): boolean {
     this.#over()
     this.#streaming = false
-    this.#owner?.crash(error)
+    // The head was one of a stream, and what a compressor made of it is not what is sent.
+    for (const name of ['content-encoding', 'x-accel-buffering', 'cache-control']) this.#reply.removeHeader(name)
+    return this.#owner?.crash(error) === true
   }
 
   async drained (): Promise<void> {
@@ -158,9 +169,10 @@ export class Relay implements Sink, Beating {
     await new Promise<void>(resolve => {
       this.#drained ??= []
       // One listener for all who wait; a dead socket never drains, so that #over wakes them too.
-      if (this.#drained.push(resolve) === 1) raw.once('drain', () => { this.#wake() })
+      if (this.#drained.push(resolve) === 1) drainOf(raw).once('drain', () => { this.#wake() })
       this.#flush()
-      if (raw.writableLength < HIGH_WATER) this.#wake()
+      // HTTP/2 does not say so.
+      if (!(raw.writableNeedDrain ?? raw.writableLength >= HIGH_WATER)) this.#wake()
     })
   }
 
@@ -214,6 +226,8 @@ export class Relay implements Sink, Beating {
       this.#head = undefined
     }
     if (this.#state === 'opening') this.#state = 'open'
+    // The client has left while a hook worked on the head.
+    if (this.#state === 'over' && !this.#last) return
     if (this.#last) return this.#flushLast()
     this.#beats = this.#pulse.add(this)
     this.#schedule()
@@ -285,6 +299,14 @@ export class Relay implements Sink, Beating {
 
   // ---- the end
 
+  /** A response behind another one on its connection has no socket yet, and hears nothing of its end. */
+  #watchQueued (): void {
+    const { socket } = this.#reply.request.raw
+    const gone = (): void => { this.#gone() }
+    socket.once('close', gone)
+    this.#unwatch = () => { socket.off('close', gone) }
+  }
+
   #gone (): void {
     if (this.#state === 'over') return
     this.#over()
@@ -294,6 +316,7 @@ export class Relay implements Sink, Beating {
   #over (): void {
     this.#state = 'over'
     this.#stopWaiting()
+    this.#unwatch?.()
     if (this.#beats) this.#pulse.remove(this)
     this.#beats = false
     this.#wake()
@@ -311,6 +334,12 @@ export class Relay implements Sink, Beating {
   }
 }
 
+/** Who tells that the response drains. For inject that is its socket, which no HTTP server listens to. */
+function drainOf (raw: ServerResponse): EventEmitter {
+  const { socket } = raw
+  return socket instanceof Writable && !(socket instanceof Socket) ? socket : raw
+}
+
 /** On HTTP/2 it is the stream that is destroyed, and not its response. */
 function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed: boolean } }): boolean {
   return raw.destroyed || raw.stream?.destroyed === true
@@ -319,9 +348,7 @@ function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed:
 /** The streams that Fastify has been given and may still fail to send. */
 const openStreams = new WeakMap<FastifyReply, Relay>()
 
-/** Tells the stream of a reply that Fastify answers with an error instead; false if there is none. */
+/** Tells the stream of a reply that Fastify answers with an error instead; false if that is nobody's crash. */
 export function failStream (reply: FastifyReply, error: unknown): boolean {
-  const relay = openStreams.get(reply)
-  relay?.failed(error)
-  return relay !== undefined
+  return openStreams.get(reply)?.failed(error) === true
 }

@@ -13,7 +13,7 @@ type Listener = (...args: unknown[]) => void
 export class StreamHead extends EventEmitter {
   readonly #raw: ServerResponse
   readonly #piped: (endsItself: boolean) => void
-  /** Who listened to the response before Fastify began to watch. */
+  /** Who listened to the response when this end was last listened to. */
   #before: ReadonlySet<Listener> | undefined
 
   constructor (raw: ServerResponse, piped: (endsItself: boolean) => void) {
@@ -22,9 +22,9 @@ export class StreamHead extends EventEmitter {
     this.#piped = piped
   }
 
-  /** Fastify watches this end first, and then the response. */
+  /** Fastify watches this end first, and then at once the response: who came between the two is none of Fastify's. */
   override on (event: string, listener: Listener): this {
-    this.#before ??= new Set(listenersOf(this.#raw).map(([, listener]) => listener))
+    this.#before = new Set(listenersOf(this.#raw).map(([, listener]) => listener))
     return super.on(event, listener)
   }
 

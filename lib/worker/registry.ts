@@ -22,6 +22,7 @@ export interface Alive {
 /** Who is alive on one mount: for shutdown, limits and gauges. */
 export class Registry {
   readonly #alive = new Set<Alive>()
+  readonly #leaving = new Set<Alive>()
   #listens = 0
 
   get calls (): number {
@@ -41,6 +42,12 @@ export class Registry {
     if (this.#alive.delete(exchange) && exchange.listen) this.#listens--
   }
 
+  /** Waits, at a shutdown, for an answer that is still leaving: the server would cut it off. */
+  keep (leaving: Alive): void {
+    this.#leaving.add(leaving)
+    leaving.whenGone().finally(() => { this.#leaving.delete(leaving) })
+  }
+
   gauges (): Gauges {
     const gauges = { exchanges: this.#alive.size, streams: 0, listens: this.#listens, queuedMessages: 0, bufferedBytes: 0, sources: 0, timers: 0 }
     for (const exchange of this.#alive) {
@@ -55,7 +62,7 @@ export class Registry {
 
   /** Ends what waits at once and what runs after `ms` at the latest; resolves when all have gone, or shortly after `ms`. */
   async drain (ms: number): Promise<void> {
-    const exchanges = [...this.#alive]
+    const exchanges = [...this.#alive, ...this.#leaving]
     const gone = Promise.all(exchanges.map(exchange => exchange.whenGone()))
 
     for (const exchange of exchanges) exchange.shutdown(false)

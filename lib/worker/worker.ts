@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { isObject } from '../decode/envelope.js'
 import { McpError, toMcpError } from '../errors.js'
 import { publishDeadLetter, traceCallback, withinTrace } from '../observe.js'
 import { badReturn, isOutcome } from '../outcome.js'
@@ -155,11 +156,11 @@ export class Worker implements Alive {
     return this.#end(cause, this.#closing(cause))
   }
 
-  /** A fault of ours, wherever it was seen. */
-  crash (reason: unknown): void {
-    if (this.over) return
+  /** A fault of ours, wherever it was seen; false if it was over. */
+  crash (reason: unknown): boolean {
+    if (this.over) return false
     this.#log(reason, 'a request crashed')
-    this.#end('crash', { type: 'error', error: new McpError({ kind: 'crash' }, { cause: reason }) }, reason)
+    return this.#end('crash', { type: 'error', error: new McpError({ kind: 'crash' }, { cause: reason }) }, reason)
   }
 
   shutdown (now: boolean): void {
@@ -186,6 +187,9 @@ export class Worker implements Alive {
       this.#begin()
     } else {
       this.#call('capabilities', () => capabilities.call(server, this.#job.context), declared => {
+        if (this.over) return
+        // What an author's code gives may be anything.
+        if (!isObject(declared)) return this.#fault('capabilities', declared)
         this.#job.offer = createOffer(server.instructions, declared)
         this.#begin()
       })
@@ -250,21 +254,21 @@ export class Worker implements Alive {
     // A handler that was too late still gives handleClose its state.
     if (isOutcome(outcome) && outcome.type === 'stream') this.#live = { state: outcome.state }
     if (this.over) return
-    if (!isOutcome(outcome)) return this.crash(badReturn(callback, outcome))
+    if (!isOutcome(outcome)) return this.#fault(callback, outcome)
     switch (outcome.type) {
       case 'stream':
         this.#open()
         this.#serving = true
         return this.#wake()
       case 'result':
-        if (this.listen || !this.#takes(outcome.result)) return this.crash(badReturn(callback, outcome))
+        if (this.listen || !this.#takes(outcome.result)) return this.#fault(callback, outcome)
         return this.#answer(outcome.result, outcome.stopReason)
       case 'error':
         return this.#fail(outcome.error)
       case 'inputRequired':
         return this.#try(() => { this.#answer(this.#job.askingResult(outcome)) })
       case 'stop':
-        if (callback === 'handleRequest') return this.crash(badReturn(callback, outcome))
+        if (callback === 'handleRequest') return this.#fault(callback, outcome)
         return this.#stop(outcome.reason)
     }
   }
@@ -329,6 +333,10 @@ export class Worker implements Alive {
 
   // ---- its end
 
+  #fault (callback: Callback, returned: unknown): void {
+    this.crash(badReturn(callback, returned))
+  }
+
   #thrown (error: unknown): void {
     if (error instanceof McpError) this.#fail(error)
     else this.crash(error)
@@ -349,9 +357,9 @@ export class Worker implements Alive {
   }
 
   /** Another type of result is an extension's, for clients that declare one; a question to the client is `inputRequired`'s to make. */
-  #takes (result: object | null | undefined): boolean {
-    if (typeof result !== 'object' || result === null) return false
-    const { resultType = 'complete' } = result as { resultType?: string }
+  #takes (result: unknown): boolean {
+    if (!isObject(result)) return false
+    const { resultType = 'complete' } = result
     if (resultType === 'complete') return true
     return resultType !== 'input_required' && this.#job.request.meta.clientCapabilities?.extensions !== undefined
   }
@@ -396,7 +404,8 @@ export class Worker implements Alive {
     this.#cause = cause
     this.#reason = reason
     if (isClose(cause) && this.#controller !== undefined) this.#abort()
-    for (const source of this.#sources ?? []) source.stop()
+    // Whatever an emitter does when a listener leaves it, the others are to be left too.
+    for (const source of this.#sources ?? []) settle(() => { source.stop() }, ignore, error => { this.#log(error, 'a source could not be stopped') })
     this.#undelivered += this.#mailbox?.close() ?? 0
     if (this.#running === 0) this.#windUp()
     return true

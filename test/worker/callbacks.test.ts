@@ -364,6 +364,18 @@ test('a result that is no JSON is a crash', async t => {
   }
 })
 
+test('a result of an extension\'s type is for clients that declare extensions, and a question made by hand for nobody', async t => {
+  const { app, ends } = await stage(t, toolServer(({ params: { name } }) => result(untyped({ resultType: name }))), { listen: false })
+  const client = createTestClient(app)
+  const answerOf = async (name: string, extensions?: { [name: string]: {} }) =>
+    await client.request('tools/call', { name, arguments: {} }, extensions === undefined ? {} : { capabilities: { extensions } })
+
+  t.match(await answerOf('task', { 'com.example/tasks': {} }), { statusCode: 200, result: { resultType: 'task' } })
+  t.match(await answerOf('task'), { statusCode: 500, error: BARE })
+  t.match(await answerOf('input_required', { 'com.example/tasks': {} }), { statusCode: 500, error: BARE })
+  t.match(ends.slice(1), [{ cause: 'crash', reason: { code: 'MCP_ERR_BAD_RETURN' } }, { cause: 'crash', reason: { code: 'MCP_ERR_BAD_RETURN' } }])
+})
+
 test('a result on a listen, which is the core\'s to answer, is a crash', async t => {
   const { app, ends } = await stage(t, bareServer(() => result(toolResult.text('no'))), { listen: false })
   t.equal((await call(app, 'subscriptions/listen', { notifications: {} })).statusCode, 500)
