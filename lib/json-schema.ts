@@ -19,8 +19,8 @@ export function isStandard<T> (schema: Schema<T>): schema is StandardSchema<T> {
 /** The JSON Schema 2020-12 of what an author gave, as it is advertised. A library's own marks are not in it; draft-07 is rewritten. */
 export function toJsonSchema<T> (schema: Schema<T>, direction: 'input' | 'output', owner: string): JsonSchema {
   const json = isStandard(schema) ? askStandard(schema, direction, owner) : schema as JsonSchema
-  const text = typeof json === 'object' && json !== null ? JSON.stringify(json) : undefined
-  if (text === undefined || text[0] !== '{') throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} that is no schema`)
+  const text = stringify(json)
+  if (text?.[0] !== '{') throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} that is no schema`)
   const plain = JSON.parse(text) as JsonSchema
   const { $schema } = plain
   if ($schema === undefined || $schema === DIALECT || $schema === `${DIALECT}#`) return plain
@@ -66,8 +66,18 @@ export function isSchema (value: unknown): value is JsonSchema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** The JSON of what may be anything; undefined if it has none. */
+function stringify (value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    // A cycle, or a BigInt.
+    return undefined
+  }
+}
+
 function askStandard<T> (schema: StandardSchema<T>, direction: 'input' | 'output', owner: string): JsonSchema {
-  const { jsonSchema, validate } = schema['~standard']
+  const { jsonSchema, validate } = (schema['~standard'] ?? {}) as Partial<StandardSchema['~standard']>
   if (typeof jsonSchema?.[direction] !== 'function' || typeof validate !== 'function') {
     throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} of a library that cannot give its JSON Schema: give the JSON Schema itself`)
   }
@@ -77,6 +87,9 @@ function askStandard<T> (schema: StandardSchema<T>, direction: 'input' | 'output
     throw Object.assign(new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} that has no JSON Schema: ${(cause as Error).message}`), { cause })
   }
 }
+
+/** Keywords of draft-07 with a schema in them that have another name now. */
+const renamed = new Map([['definitions', '$defs'], ['additionalItems', 'items'], ['dependencies', 'dependentSchemas']])
 
 /** Rewrites the keywords that 2020-12 has another name for. */
 function fromDraft7 ({ $schema: _, ...schema }: JsonSchema): JsonSchema {
@@ -88,7 +101,7 @@ function rewrite (schema: JsonSchema): JsonSchema {
   for (const [keyword, value] of Object.entries(schema)) {
     switch (keyword) {
       case 'definitions': result['$defs'] = mapSchemas(value); break
-      case '$ref': result['$ref'] = typeof value === 'string' ? value.replace('#/definitions/', '#/$defs/') : value; break
+      case '$ref': result['$ref'] = typeof value === 'string' && value.startsWith('#/') ? rewritePointer(value) : value; break
       case 'items':
         if (Array.isArray(value)) result['prefixItems'] = value.map(rewriteAny)
         else result['items'] = rewriteAny(value)
@@ -102,6 +115,22 @@ function rewrite (schema: JsonSchema): JsonSchema {
     }
   }
   return result
+}
+
+/** The way to a part of the schema, by the keywords that it has now. */
+function rewritePointer (pointer: string): string {
+  const steps = pointer.split('/')
+  let isName = false
+  return steps.map((step, index) => {
+    // What follows a map is a name of the author's, whatever it looks like.
+    if (isName) {
+      isName = false
+      return step
+    }
+    isName = MAPS.includes(step)
+    if (step === 'items' && /^\d+$/.test(steps[index + 1] ?? '')) return 'prefixItems'
+    return renamed.get(step) ?? step
+  }).join('/')
 }
 
 function splitDependencies (value: unknown, result: Record<string, unknown>): void {

@@ -10,7 +10,7 @@ export type Validate = ValidateFunction
 /** How many compiled schemas are kept by their text: those that are written anew for each request. */
 const KEPT = 500
 
-const ajv = new Ajv2020({ strict: false, allErrors: true, addUsedSchema: false, logger: false })
+const ajv = new Ajv2020({ strict: false, allErrors: true, logger: false })
 // The package is CommonJS: depending on who loads it, its function is the module or the module's default.
 const { default: addFormats } = formats as unknown as { default: typeof formats.default & { default?: typeof formats.default } };
 (addFormats.default ?? addFormats)(ajv)
@@ -59,8 +59,8 @@ function compileText (text: string): ValidateFunction {
   try {
     validate = ajv.compile(schema)
   } finally {
-    // Ajv keeps every schema it has seen, by identity; ours are kept here, and not for ever.
-    ajv.removeSchema(schema)
+    // Ajv keeps every schema it has seen, and the names in it; ours are kept here, not for ever, and none knows another.
+    ajv.removeSchema()
   }
   byText.set(text, validate)
   const [oldest] = byText.keys()

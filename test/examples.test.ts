@@ -8,6 +8,7 @@ import * as auth from '../examples/auth.js'
 import * as calculator from '../examples/calculator.js'
 import * as deploy from '../examples/deploy.js'
 import * as jobs from '../examples/jobs.js'
+import * as memory from '../examples/memory.js'
 import { Queue, type Render } from '../examples/queue.js'
 import { startIfMain } from '../examples/start.js'
 import * as streaming from '../examples/streaming.js'
@@ -17,7 +18,7 @@ import * as twoMounts from '../examples/two-mounts.js'
 import type { FastifyInstance } from 'fastify'
 
 const examples = new URL('../examples/', import.meta.url)
-const driven = ['ask', 'auth', 'calculator', 'deploy', 'jobs', 'streaming', 'subscribe', 'two-mounts']
+const driven = ['ask', 'auth', 'calculator', 'deploy', 'jobs', 'memory', 'streaming', 'subscribe', 'two-mounts']
 
 test('every example that builds an app is driven by a test of this file', async t => {
   const files = (await readdir(examples)).filter(file => file.endsWith('.ts'))
@@ -27,6 +28,35 @@ test('every example that builds an app is driven by a test of this file', async 
   for (const { file, text } of texts.filter(({ file }) => driven.includes(file.replace('.ts', '')))) {
     t.match(text, /startIfMain\(import\.meta\.url, /, `${file} listens when it is run`)
   }
+})
+
+test('memory: notes are kept, read, completed, told of, and forgotten when the user agrees', async t => {
+  const app = await memory.build()
+  const client = connect(t, app)
+  const listen = await client.open('subscriptions/listen', { notifications: { resourcesListChanged: true } })
+  const told = listen[Symbol.asyncIterator]()
+  t.match((await told.next()).value, { params: { notifications: { resourcesListChanged: true } } })
+
+  t.match((await client.request('tools/call', { name: 'remember', arguments: { title: 'No Title', text: '' } })).result, { isError: true, content: [{ text: /\/title must match pattern/ }] })
+  const kept = await client.request('tools/call', { name: 'remember', arguments: { title: 'milk', text: 'Buy milk.' } })
+  t.match(kept.result, { structuredContent: { notes: 1 }, content: [{ text: '{"notes":1}' }] })
+  t.match((await told.next()).value, { method: 'notifications/resources/list_changed' })
+
+  t.match((await client.request('resources/list', {})).result, { resources: [{ uri: 'note://milk', name: 'milk' }] })
+  t.match((await client.request('resources/read', { uri: 'note://milk' })).result, { contents: [{ text: 'Buy milk.' }] })
+  t.match((await client.request('resources/read', { uri: 'note://bread' })).error, { code: -32602, data: { uri: 'note://bread' } })
+  t.match((await client.request('prompts/get', { name: 'summarize', arguments: { title: 'milk' } })).result, { messages: [{ content: { text: 'Summarize: Buy milk.' } }] })
+  t.match((await client.request('prompts/get', { name: 'summarize', arguments: { title: 'bread' } })).result, { messages: [{ content: { text: 'Summarize: ' } }] })
+  const completion = { ref: { type: 'ref/resource', uri: 'note://{title}' }, argument: { name: 'title', value: 'm' }, context: { arguments: {} } } as const
+  t.match((await client.request('completion/complete', completion)).result, { completion: { values: ['milk'] } })
+
+  const forget = async (title: string, really: boolean) => (await client.request('tools/call', { name: 'forget', arguments: { title } }, {
+    capabilities: { elicitation: {} }, respond: () => ({ action: 'accept', content: { really } })
+  })).result
+  t.match(await forget('milk', false), { content: [{ text: 'Kept.' }] })
+  t.match(await forget('milk', true), { content: [{ text: 'Forgotten.' }] })
+  t.match(await forget('milk', true), { isError: true })
+  listen.vanish()
 })
 
 test('calculator: tools are listed and called, and what does not fit is told to the model', async t => {

@@ -1,20 +1,14 @@
 import { createDeferred } from '../deferred.js'
-import { McpError, toMcpError } from '../errors.js'
-import { fail, inputRequired, result, type Outcome } from '../outcome.js'
+import { McpError } from '../errors.js'
+import { badReturn, fail, inputRequired, isOutcome, result } from '../outcome.js'
 import type { Channel } from '../../types/channel.js'
 import type { InputRequests } from '../../types/input.js'
 import type { InputRequiredOutcome, RequestOutcome } from '../../types/outcome.js'
 import type { Middleware } from '../../types/providers.js'
 import type { McpRequest, McpResult } from '../../types/request.js'
 
-/** What the middleware of a stream says in the end: a message that the Suite sends itself. */
-export class Settled {
-  readonly outcome: RequestOutcome<never>
-
-  constructor (outcome: RequestOutcome<never>) {
-    this.outcome = outcome
-  }
-}
+/** Posted to a stream when its middleware has said what it says: a message that the Suite sends itself. */
+export const SETTLED = Symbol('settled')
 
 /** One request inside its middleware. The innermost may open a stream; its final answer then goes through `finish`. */
 export class Around {
@@ -22,7 +16,9 @@ export class Around {
   readonly #opened = createDeferred<unknown>()
   /** What middleware sees instead of a question to the client, and the question itself. */
   #asked: { readonly shown: McpResult, readonly outcome: InputRequiredOutcome } | undefined
-  readonly #settled: Promise<RequestOutcome<never>>
+  /** What the middleware says in the end; rejects with what it threw that is no McpError. */
+  readonly outcome: Promise<RequestOutcome<never>>
+  #isSettled = false
 
   constructor (middleware: readonly Middleware[], request: McpRequest, channel: Channel, work: () => Promise<RequestOutcome<unknown>>) {
     // Whoever does not call next, or does not wait for it, leaves these without a handler.
@@ -33,18 +29,22 @@ export class Around {
       this.#opened.resolve(outcome.state)
       return await this.#answer.promise
     }
-    this.#settled = compose(middleware, request, channel, innermost)().then(value => this.#unshow(value), error => this.#failed(error))
-    this.#settled.catch(ignore)
+    this.outcome = compose(middleware, request, channel, innermost)().then(value => this.#unshow(value), error => this.#failed(error))
+    this.whenSettled(() => { this.#isSettled = true })
   }
 
-  /** Resolves with the outcome, or when the innermost has opened a stream with its state. */
-  async first (): Promise<{ readonly outcome: RequestOutcome<never> } | { readonly live: unknown }> {
-    return await Promise.race([this.#settled.then(outcome => ({ outcome })), this.#opened.promise.then(live => ({ live }))])
+  /** The middleware has said what it says. */
+  get isSettled (): boolean {
+    return this.#isSettled
   }
 
-  /** Calls back with what the middleware says in the end. */
-  whenSettled (done: (outcome: RequestOutcome<never>) => void, crashed: (error: unknown) => void): void {
-    this.#settled.then(done, crashed)
+  /** Resolves with the state of the stream that the innermost has opened, or with nothing when the middleware has had its say without one. */
+  async first (): Promise<{ readonly live: unknown } | undefined> {
+    return await Promise.race([this.outcome.then(toNothing, toNothing), this.#opened.promise.then(live => ({ live }))])
+  }
+
+  whenSettled (then: () => void): void {
+    this.outcome.then(then, then)
   }
 
   /** The stream's final answer. */
@@ -59,13 +59,12 @@ export class Around {
   /** The stream was closed; resolves when the middleware has had its say. */
   async abort (reason: unknown): Promise<void> {
     this.#answer.reject(reason)
-    await this.#settled.catch(ignore)
+    await this.outcome.catch(ignore)
   }
 
-  #show (outcome: Exclude<Outcome | RequestOutcome<unknown>, { type: 'stream' }>): McpResult {
+  #show (outcome: Exclude<RequestOutcome<unknown>, { type: 'stream' }>): McpResult {
     if (outcome.type === 'result') return outcome.result
     if (outcome.type === 'error') throw outcome.error
-    if (outcome.type === 'stop') throw new McpError({ kind: 'closed' })
     // A result of another type, which middleware hands on.
     const shown = Object.freeze({ resultType: 'input_required', inputRequests: outcome.requests }) as unknown as McpResult
     this.#asked = { shown, outcome }
@@ -73,6 +72,7 @@ export class Around {
   }
 
   #unshow (value: McpResult): RequestOutcome<never> {
+    if (typeof value !== 'object' || value === null || isOutcome(value)) throw badReturn('A middleware', value)
     if (this.#asked !== undefined && (value.resultType as string) === 'input_required') {
       const { outcome } = this.#asked
       return inputRequired(outcome.requests as InputRequests, outcome.state) as RequestOutcome<never>
@@ -81,7 +81,7 @@ export class Around {
   }
 
   #failed (error: unknown): RequestOutcome<never> {
-    if (error instanceof McpError) return fail(toMcpError(error))
+    if (error instanceof McpError) return fail(error)
     throw error
   }
 }
@@ -99,3 +99,7 @@ function compose (middleware: readonly Middleware[], request: McpRequest, channe
 }
 
 function ignore (): void {}
+
+function toNothing (): undefined {
+  return undefined
+}

@@ -12,10 +12,15 @@ const EVENT = 'change'
 
 /** What changed, and whom it is told to. */
 interface Change { readonly kind: Kind, readonly uri?: string, readonly principal?: string }
-/** What a stream was told when, by kind and URI, and what waits to be told. */
-interface Told { readonly at: Map<string, number>, readonly waiting: Set<string> }
-/** A message of a stream: a change, or one whose time has come. */
-type Message = Change | { readonly due: Change }
+/** What a stream was told when, by kind and URI, and what it is to be told. */
+interface Told {
+  readonly at: Map<string, number>
+  readonly waiting: Map<string, Change>
+  /** There is such a message in the mailbox, or on its way. One is enough for all that waits, so that no flood of changes fills a mailbox. */
+  readonly on: Record<Message, boolean>
+}
+/** What a stream is woken by: something changed, or the time of something has come. */
+type Message = 'changed' | 'due'
 
 const methods = {
   toolsListChanged: 'notifications/tools/list_changed',
@@ -40,16 +45,31 @@ class BusEntry extends SubscriptionsEntry {
   constructor ({ bus, topic = 'mcp' }: BusSubscriptionsOptions) {
     super({
       kinds: ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'],
-      subscribe: (_filter, channel) => {
+      subscribe: (filter, channel) => {
         const { principal } = channel
+        const told: Told = { at: new Map(), waiting: new Map(), on: { changed: false, due: false } }
+        const uris = new Set(filter.resourceSubscriptions)
         this.#join()
         channel.defer(() => { this.#leave() })
-        channel.on(this.#streams, EVENT, (change: Change) => change.principal === undefined || change.principal === principal ? change : undefined)
-        return stream<Told>({ at: new Map(), waiting: new Set() })
+        channel.on(this.#streams, EVENT, (change: Change): Message | undefined => {
+          if (change.principal !== undefined && change.principal !== principal) return undefined
+          if (change.uri === undefined ? filter[change.kind] !== true : !covers(uris, change.uri)) return undefined
+          told.waiting.set(`${change.kind} ${change.uri ?? ''}`, change)
+          if (told.on.changed) return undefined
+          told.on.changed = true
+          return 'changed'
+        })
+        return stream(told)
       },
-      handleMessage: (message, channel, told) => {
-        // The messages and the state are those of the functions above and below.
-        tell(message as Message, told as Told, notification => { channel.sendNotification(notification) }, (ms, due) => { channel.after(ms, due) })
+      handleMessage: (message, channel, live) => {
+        // The messages and the state are those of the function above.
+        const told = live as Told
+        told.on[message as Message] = false
+        const ms = tell(told, notification => { channel.sendNotification(notification) })
+        if (ms !== undefined && !told.on.due) {
+          told.on.due = true
+          channel.after(ms, 'due')
+        }
         return stream(told)
       }
     })
@@ -88,24 +108,31 @@ class BusEntry extends SubscriptionsEntry {
   }
 }
 
-/** Tells a stream of a change: at once, or when it may be told of that again. */
-function tell (message: Message, { at, waiting }: Told, send: (notification: ServerNotification) => void, after: (ms: number, due: Message) => void): void {
-  const change = 'due' in message ? message.due : message
-  const key = `${change.kind} ${change.uri ?? ''}`
-  if ('due' in message) waiting.delete(key)
-  else if (waiting.has(key)) return
-
+/** Tells a stream of what waits and may be told of again; gives the time in ms until the rest may. */
+function tell ({ at, waiting }: Told, send: (notification: ServerNotification) => void): number | undefined {
   const now = performance.now()
-  const ms = 'due' in message ? 0 : (at.get(key) ?? -Infinity) + MERGE - now
-  if (ms > 0) {
-    waiting.add(key)
-    after(Math.ceil(ms), { due: change })
-    return
-  }
   // Times that no longer hold anything back are of no use.
   if (at.size >= KEPT) for (const [old, then] of at) if (then + MERGE <= now) at.delete(old)
-  at.set(key, now)
-  send(toNotification(change))
+  let next = Infinity
+  for (const [key, change] of waiting) {
+    const ms = (at.get(key) ?? -Infinity) + MERGE - now
+    if (ms > 0) {
+      next = Math.min(next, ms)
+      continue
+    }
+    waiting.delete(key)
+    at.set(key, now)
+    send(toNotification(change))
+  }
+  return next === Infinity ? undefined : Math.ceil(next)
+}
+
+/** Whether a URI is one of these or lies below one. Looked for from the bottom up, since there may be many. */
+function covers (uris: ReadonlySet<string>, uri: string): boolean {
+  for (let at = uri.length; at > 0; at = uri.lastIndexOf('/', at - 1)) {
+    if (uris.has(uri.slice(0, at)) || uris.has(uri.slice(0, at + 1))) return true
+  }
+  return false
 }
 
 function toNotification ({ kind, uri = '' }: Change): ServerNotification {

@@ -52,6 +52,13 @@ export class Catalog<P extends Provider> {
     return await this.#search([() => this.own, ...this.#found], fits, context)
   }
 
+  /** Whether another caller may find another one than this, or none: an extension found it, or access was asked on the way to it. */
+  isPersonal (found: P, fits: (provider: P) => boolean): boolean {
+    const own = this.own
+    const at = own.indexOf(found)
+    return at === -1 || own.slice(0, at + 1).some(provider => provider.access !== undefined && fits(provider))
+  }
+
   async #search (found: readonly Found<P>[], fits: (provider: P) => boolean, context: RequestContext): Promise<P | undefined> {
     for (const find of found) {
       for (const provider of await find(context)) {

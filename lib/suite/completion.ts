@@ -25,6 +25,6 @@ export async function complete (
 /** Of a template, named by itself or by one of its URIs. */
 async function completerOf (catalog: Catalog<ResourcesEntry>, uri: string, variable: string, context: RequestContext): Promise<Completer | undefined | null> {
   const named = await catalog.search(entry => entry.template?.uriTemplate === uri, context)
-  const entry = named ?? (await findResource(catalog, uri, context))[0]
+  const entry = named ?? (await findResource(catalog, uri, context)).entry
   return entry.variables.includes(variable) ? entry.completer(variable) : null
 }

@@ -2,7 +2,7 @@ import { MCP_ERR_BAD_PROVIDER } from '../errors.js'
 import { isMetaKey, isReserved } from '../meta-key.js'
 import { compileTypeBox, firstProblem } from '../schema.js'
 import type { TSchema } from '@sinclair/typebox'
-import type { Icon } from '../protocol/index.js'
+import type { Icon, JsonSchema } from '../protocol/index.js'
 import type { TypeBoxSchema } from '../../types/schema.js'
 
 /** 2026-07-28, Tools, Tool Names. */
@@ -39,6 +39,11 @@ export function checkFunction (owner: string, name: string, value: unknown): voi
 /** What some clients make of a name. */
 export function * lintName (name: string): Generator<string> {
   if (!NARROW_NAME.test(name)) yield 'has a name with a dot or of more than 64 characters, which some clients refuse'
+}
+
+/** The schema of one place of an array: a tuple has one for each of its first. */
+export function itemSchema ({ prefixItems, items }: JsonSchema, index: number): unknown {
+  return Array.isArray(prefixItems) && index < prefixItems.length ? prefixItems[index] as unknown : items
 }
 
 /** The members of an object that are given. */

@@ -4,10 +4,18 @@ import { Exchange } from '../channel/exchange.js'
 import { mountOf } from '../mount.js'
 import { REVISION } from '../protocol/index.js'
 import { isSchema } from '../json-schema.js'
-import type { JsonObject, JsonValue } from '../protocol/index.js'
+import type { JsonObject } from '../protocol/index.js'
 import type { Ending, Sink } from '../worker/sink.js'
 import type { Suite } from '../../types/providers.js'
+import type { McpRequest, RequestOf } from '../../types/request.js'
 import type { CallToolResult } from '../../types/results.js'
+
+const requests = new WeakSet<object>()
+
+/** Whether a request was made here: there are no headers that repeat what is in it. */
+export function isInProcess (request: McpRequest): boolean {
+  return requests.has(request)
+}
 
 /** Calls a tool without HTTP, as the caller of a request that the app is serving. */
 export async function callInProcess (suite: Suite, name: string, args: unknown, { httpRequest, signal }: Parameters<Suite['callTool']>[2]): Promise<CallToolResult> {
@@ -15,14 +23,17 @@ export async function callInProcess (suite: Suite, name: string, args: unknown, 
   signal?.throwIfAborted()
   const mount = mountOf(suite, httpRequest.log)
   const sink = new ResultSink()
+  const request: RequestOf<'tools/call'> = Object.freeze({
+    method: 'tools/call',
+    id: 0,
+    // It has been looked at, and is not sent: what it holds is the caller's affair.
+    params: Object.freeze({ name, arguments: args as JsonObject }),
+    meta: Object.freeze({ protocolVersion: REVISION, clientCapabilities: {}, extra: {} })
+  })
+  requests.add(request)
   const exchange = new Exchange({
     mount,
-    request: Object.freeze({
-      method: 'tools/call',
-      id: 0,
-      params: Object.freeze({ name, arguments: args as { readonly [key: string]: JsonValue } & JsonObject }),
-      meta: Object.freeze({ protocolVersion: REVISION, clientCapabilities: {}, extra: {} })
-    }),
+    request,
     httpRequest,
     protocolVersion: REVISION,
     principal: mount.settings.principal?.(httpRequest),
@@ -74,7 +85,7 @@ class ResultSink implements Sink {
     if (ending.type !== 'result') return
     // A call is answered with a tool's result, or with the wish to be called again, which nobody here can grant.
     const result = ending.result as CallToolResult | { readonly resultType: 'input_required' }
-    if (result.resultType === 'complete') this.#answer.resolve(result)
-    else this.#answer.reject(new McpError({ kind: 'missingClientCapability', required: { elicitation: {} } }))
+    if (result.resultType === 'input_required') this.#answer.reject(new McpError({ kind: 'missingClientCapability', required: { elicitation: {} } }))
+    else this.#answer.resolve(result as CallToolResult)
   }
 }

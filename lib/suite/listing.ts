@@ -7,6 +7,8 @@ import type { Awaitable } from '../../types/schema.js'
 /** Where the entries of a list come from: a provider, with what it calls its pages. */
 export interface ListSource<T> {
   readonly key: string
+  /** Its entries come from an author's function, which may look at who asks. */
+  readonly asks?: boolean
   list (cursor: JsonValue | undefined): Awaitable<Page<T>>
 }
 
@@ -72,19 +74,32 @@ class Walk<T> {
 
   async #take (source: ListSource<T>, begin: JsonValue, beginAfter: string | null): Promise<Position | undefined> {
     let after = beginAfter
-    for (let inner = begin; ;) {
-      const { items, nextCursor } = await source.list(inner ?? undefined)
+    let inner = begin
+    do {
+      const { items: given, nextCursor } = await source.list(inner ?? undefined)
+      const items = this.#once(given)
       const rest = after === null ? items : this.#after(items, after)
       after = null
       const taken = rest.slice(0, this.#pageSize - this.items.length)
       this.items.push(...taken)
       if (taken.length < rest.length) return [source.key, inner, this.#idOf(taken.at(-1) as T)]
-      if (nextCursor === undefined) return undefined
-      // Without a page size a provider that pages has its own idea of a page.
-      const enough = this.#isFull || (this.#pageSize === Infinity && this.items.length > 0) || ++this.#pages >= MAX_PAGES
-      if (enough) return [source.key, nextCursor, null]
-      inner = nextCursor
-    }
+      // A store's null says the same as none.
+      inner = nextCursor ?? null
+      if (inner !== null && this.#isEnough()) return [source.key, inner, null]
+    } while (inner !== null)
+    return undefined
+  }
+
+  /** Whether the client is asked to come again, after a page of a provider that has more. */
+  #isEnough (): boolean {
+    // Without a page size a provider that pages has its own idea of a page.
+    return this.#isFull || (this.#pageSize === Infinity && this.items.length > 0) || ++this.#pages >= MAX_PAGES
+  }
+
+  /** The first of each name: a cursor that names one of two would never get past them. */
+  #once (items: readonly T[]): readonly T[] {
+    const names = new Set<string>()
+    return items.filter(item => names.size < names.add(this.#idOf(item)).size)
   }
 
   #after (items: readonly T[], id: string): readonly T[] {

@@ -1,9 +1,15 @@
 import { toolResult, type JsonSchema } from '../protocol/index.js'
 import { describe } from './arguments.js'
+import { itemSchema } from './definition.js'
 import { compile, isSchema } from '../json-schema.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Validate } from '../schema.js'
 import type { CallToolResult } from '../../types/results.js'
+
+/** What may speak of members that `properties` does not name. */
+const OPENS = [
+  'additionalProperties', 'unevaluatedProperties', 'patternProperties', 'allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas', '$ref', '$dynamicRef'
+]
 
 /** What a tool promised to answer with. */
 export class Output {
@@ -38,14 +44,16 @@ function withContent (result: CallToolResult, structuredContent: unknown): CallT
   return { ...result, content, structuredContent }
 }
 
-/** A value without the members that its schema does not name. */
+/** A value without the members that its schema does not name. Where it speaks of others in another way, they may be meant, and stay. */
 function strip (schema: JsonSchema, value: unknown): unknown {
-  const { properties, items } = schema
-  if (Array.isArray(value)) return isSchema(items) ? value.map(item => strip(items, item)) : value
+  if (Array.isArray(value)) return value.map((item, index) => stripAs(itemSchema(schema, index), item))
+  const { properties } = schema
   if (!isSchema(value) || !isSchema(properties)) return value
-  const named = Object.entries(value).filter(([name]) => Object.hasOwn(properties, name))
-  return Object.fromEntries(named.map(([name, member]) => {
-    const child = properties[name]
-    return [name, isSchema(child) ? strip(child, member) : member]
-  }))
+  const open = OPENS.some(keyword => schema[keyword] !== undefined && schema[keyword] !== false)
+  const kept = Object.entries(value).filter(([name]) => open || Object.hasOwn(properties, name))
+  return Object.fromEntries(kept.map(([name, member]) => [name, stripAs(Object.hasOwn(properties, name) ? properties[name] : undefined, member)]))
+}
+
+function stripAs (schema: unknown, value: unknown): unknown {
+  return isSchema(schema) ? strip(schema, value) : value
 }

@@ -57,6 +57,7 @@ class PromptEntry extends AnyPrompt {
     this.completes = definition.complete !== undefined
     this.#definition = definition
     this.#arguments = definition.arguments && new Arguments(owner, definition.arguments)
+    if (this.#arguments !== undefined && this.#arguments.schema['type'] !== 'object') throw new MCP_ERR_BAD_PROVIDER(owner, 'has arguments that are no object')
     this.#prompt = Object.freeze({
       ...pick(definition, 'name', 'title', 'description', 'icons', '_meta'),
       ...this.#arguments !== undefined && { arguments: listArguments(owner, this.#arguments.schema) }
@@ -105,7 +106,7 @@ class PromptsEntry extends AnyPrompt {
   }
 
   source (context: RequestContext): ListSource<Prompt> {
-    return { key: this.key, list: cursor => this.#definition.list(cursor, context) }
+    return { key: this.key, asks: true, list: cursor => this.#definition.list(cursor, context) }
   }
 
   has (name: string): boolean {

@@ -1,3 +1,5 @@
+import { MCP_ERR_BAD_PROVIDER } from '../errors.js'
+import { checkFunction } from './definition.js'
 import type { RequestContext } from '../../types/channel.js'
 import type { Guarded } from '../../types/providers.js'
 import type { Awaitable } from '../../types/schema.js'
@@ -8,7 +10,11 @@ export abstract class Provider {
   abstract readonly key: string
   readonly access: Guarded['access']
 
-  constructor ({ access }: Guarded) {
+  /** Throws MCP_ERR_BAD_PROVIDER for what is no definition. */
+  constructor (definition: Guarded & { readonly name?: unknown }) {
+    if (typeof definition !== 'object' || definition === null) throw new MCP_ERR_BAD_PROVIDER('A provider', 'must be given a definition')
+    const { access, name } = definition
+    if (access !== undefined) checkFunction(`The provider ${String(name)}`, 'access', access)
     this.access = access
   }
 

@@ -48,6 +48,9 @@ export class ResourcesEntry extends Provider {
     this.#definition = definition
     this.#prefix = normal
     this.#uriTemplate = template && new UriTemplate(template.uriTemplate)
+    // One of the two may say more than the other, but not something else: nothing would ever fit both.
+    const begin = this.#uriTemplate?.prefix ?? normal
+    if (!begin.startsWith(normal) && !normal.startsWith(begin)) throw new MCP_ERR_BAD_PROVIDER(owner, `have a template that begins otherwise: ${begin}`)
     this.variables = this.#uriTemplate?.names ?? []
     this.template = template && Object.freeze({ ...template })
     this.key = template === undefined ? prefix : template.uriTemplate
@@ -67,7 +70,7 @@ export class ResourcesEntry extends Provider {
 
   source (context: RequestContext): ListSource<Resource> {
     const { list } = this.#definition
-    return { key: this.key, list: cursor => list === undefined ? { items: [] } : list.call(this.#definition, cursor, context) }
+    return { key: this.key, asks: list !== undefined, list: cursor => list === undefined ? { items: [] } : list.call(this.#definition, cursor, context) }
   }
 
   /** The variables of a URI in its normal form that is one of these; undefined if it is not. */
@@ -81,7 +84,8 @@ export class ResourcesEntry extends Provider {
     return this.#prefix.startsWith(normal)
   }
 
-  async read (uri: string, vars: Vars, channel: Channel): Promise<ReadAnswer> {
+  /** `personal`: who asks has decided on what is read. */
+  async read (uri: string, vars: Vars, channel: Channel, personal: boolean): Promise<ReadAnswer> {
     const { context, looked } = watchCaller(channel)
     // The variables are those of the template that their type was made from.
     const outcome = await this.#definition.read({ uri, vars: vars as never }, context)
@@ -89,17 +93,21 @@ export class ResourcesEntry extends Provider {
     if (isOutcome(outcome) && (outcome.type === 'error' || outcome.type === 'inputRequired')) return outcome
     const read: unknown = isOutcome(outcome) && outcome.type === 'result' ? outcome.result : outcome
     if (!resultCheck.Check(read)) throw badReturn(`The resources under ${this.#prefix}: read`, outcome)
-    return result(this.access !== undefined || looked() ? toPrivate(read as ReadResourceResult) : read as ReadResourceResult)
+    return result(personal || looked() ? toPrivate(read as ReadResourceResult) : read as ReadResourceResult)
   }
 }
 
+/** The provider of a URI, what its template reads from it, and whether who asks has decided on that. */
+export interface FoundResource { readonly entry: ResourcesEntry, readonly vars: Vars, readonly personal: boolean }
+
 /** Finds the resource of a URI, or throws McpError 'resourceNotFound': the same for what is not there and what this caller may not see. */
-export async function findResource (catalog: Catalog<ResourcesEntry>, uri: string, context: RequestContext): Promise<readonly [ResourcesEntry, Vars]> {
+export async function findResource (catalog: Catalog<ResourcesEntry>, uri: string, context: RequestContext): Promise<FoundResource> {
   const normal = normalizeUri(uri)
   if (normal !== undefined && !traverses(uri)) {
-    const entry = await catalog.search(entry => entry.match(normal) !== undefined, context)
+    const fits = (entry: ResourcesEntry): boolean => entry.match(normal) !== undefined
+    const entry = await catalog.search(fits, context)
     const vars = entry?.match(normal)
-    if (entry !== undefined && vars !== undefined) return [entry, vars]
+    if (entry !== undefined && vars !== undefined) return { entry, vars, personal: catalog.isPersonal(entry, fits) }
   }
   throw new McpError({ kind: 'resourceNotFound', uri })
 }

@@ -18,7 +18,7 @@ export type Kind = keyof SubscriptionFilter
 
 const KINDS = new Set<string>(['toolsListChanged', 'promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'] satisfies Kind[])
 
-/** What a listen keeps: the provider's state, and who has to agree that it goes on. */
+/** What a listen keeps: the provider's state, and who has to agree that it goes on: nobody where the provider has not heard of it. */
 export interface Listened { readonly live: unknown, readonly guards: readonly Provider[] }
 
 /** Serves listens, with the types of its state and messages inferred. */
@@ -51,7 +51,7 @@ export class SubscriptionsEntry extends Provider {
   async subscribe ({ params }: RequestOf<'subscriptions/listen'>, channel: Channel<unknown>, resources: Catalog<ResourcesEntry>): Promise<RequestOutcome<Listened, 'subscriptions/listen'>> {
     // Hidden from this caller: there is nothing to tell, and no difference to a server that has nothing.
     if (!await this.isVisible(channel)) return nothing(channel)
-    const { filter, guards } = await readable(params.notifications, channel, resources)
+    const { filter, guards } = await readable(params.notifications, this.kinds, channel, resources)
     if (Object.keys(filter).length === 0) return nothing(channel)
     const outcome = await this.#definition.subscribe(filter, narrow(channel, filter))
     if (!isOutcome(outcome) || (outcome.type !== 'stream' && outcome.type !== 'error')) throw badReturn('The subscription provider: subscribe', outcome)
@@ -74,8 +74,8 @@ export class SubscriptionsEntry extends Provider {
     return outcome.type === 'stream' ? stream({ live: outcome.state, guards }) : outcome
   }
 
-  async handleClose (context: RequestContext, { live }: Listened, reason: CloseReason): Promise<void> {
-    await this.#definition.handleClose?.(context, live, reason)
+  async handleClose (context: RequestContext, { live, guards }: Listened, reason: CloseReason): Promise<void> {
+    if (guards.length > 0) await this.#definition.handleClose?.(context, live, reason)
   }
 }
 
@@ -84,21 +84,21 @@ function nothing (channel: Channel<unknown>): StreamOutcome<Listened> {
   return stream({ live: undefined, guards: [] })
 }
 
-/** The filter without the resources that this caller may not read, and the providers whose access decides on the others. */
+/** The filter without what the provider cannot tell of and the resources that this caller may not read, and the providers whose access decides on the others. */
 async function readable (
-  filter: SubscriptionFilter, context: RequestContext, resources: Catalog<ResourcesEntry>
+  filter: SubscriptionFilter, kinds: ReadonlySet<string>, context: RequestContext, resources: Catalog<ResourcesEntry>
 ): Promise<{ readonly filter: SubscriptionFilter, readonly guards: readonly Provider[] }> {
   const { resourceSubscriptions, ...rest } = filter
   const guards = new Set<Provider>()
   const uris: string[] = []
-  for (const uri of resourceSubscriptions ?? []) {
+  for (const uri of kinds.has('resourceSubscriptions') ? resourceSubscriptions ?? [] : []) {
     const normal = normalizeUri(uri)
     const entry = normal === undefined ? undefined : await resources.search(entry => entry.match(normal) !== undefined || entry.begins(normal), context)
     if (entry === undefined) continue
     uris.push(uri)
     if (entry.access !== undefined) guards.add(entry)
   }
-  const asked = Object.fromEntries(Object.entries(rest).filter(([, value]) => value === true))
+  const asked = Object.fromEntries(Object.entries(rest).filter(([kind, value]) => value === true && kinds.has(kind)))
   return { filter: { ...asked, ...uris.length > 0 && { resourceSubscriptions: uris } }, guards: [...guards] }
 }
 

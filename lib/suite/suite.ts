@@ -1,13 +1,13 @@
-import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
-import { fail, result, stream } from '../outcome.js'
+import { MCP_ERR_BAD_PROVIDER, MCP_ERR_BAD_RETURN, McpError } from '../errors.js'
+import { result, stream } from '../outcome.js'
 import {
   Implementation, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult, toolResult, type CacheableResult, type ServerCapabilities
 } from '../protocol/index.js'
-import { Around, Settled } from './around.js'
+import { Around, SETTLED } from './around.js'
 import { Catalog, type Found } from './catalog.js'
 import { complete } from './completion.js'
 import { checkDefinition } from './definition.js'
-import { callInProcess } from './in-process.js'
+import { callInProcess, isInProcess } from './in-process.js'
 import { isExtension } from '../meta-key.js'
 import { listPage, type Listed, type ListSource } from './listing.js'
 import { AnyPrompt, findPrompt } from './prompts.js'
@@ -31,6 +31,12 @@ interface Live {
   readonly state: unknown
   readonly around?: Around
   readonly finished?: true
+}
+/** Where a provider belongs, and which change it is when it comes or goes. */
+interface Place {
+  readonly catalog: Catalog<ToolEntry> | Catalog<ResourcesEntry> | Catalog<AnyPrompt>
+  readonly kind: Kind
+  readonly capability: 'tools' | 'resources' | 'prompts'
 }
 type AnyProvider = ToolProvider | ResourceProvider | PromptProvider
 
@@ -58,6 +64,7 @@ class SuiteServer implements Suite {
   readonly #pageSize: number
   readonly #cache: CacheHint | undefined
   readonly #defaults: ToolDefaults
+  readonly #strict: boolean
   readonly #warnings: readonly string[]
   /** The list of tools where it is the same for everybody, and the revision of the catalog that it is of. */
   #toolList: { readonly revision: number, readonly result: CacheableResult } | undefined
@@ -77,7 +84,8 @@ class SuiteServer implements Suite {
     this.capabilities = Object.freeze(this.#capabilitiesOf(options))
     this.#checkCache(extensions)
     this.#warnings = this.#tools.own.flatMap(({ warnings }) => warnings)
-    if (strict && this.#warnings[0] !== undefined) throw new MCP_ERR_BAD_PROVIDER('A strict Suite', `refuses: ${this.#warnings.join('; ')}`)
+    this.#strict = strict
+    this.#checkStrict(this.#warnings)
   }
 
   setup ({ log }: FastifyInstance): void {
@@ -88,17 +96,14 @@ class SuiteServer implements Suite {
     const work = await this.#prepare(request, channel)
     if (this.#middleware.length === 0 || request.method === 'subscriptions/listen') return await work()
     const around = new Around(this.#middleware, request, channel as Channel, work)
-    try {
-      const first = await around.first()
-      return 'outcome' in first ? first.outcome : this.#hold(first.live as Live, around, channel)
-    } catch (error) {
-      return this.#threw(request, channel, error)
-    }
+    const opened = await around.first()
+    return opened === undefined ? await this.#settle(around, channel) : this.#hold(opened.live as Live, around, channel)
   }
 
   async handleMessage (message: unknown, channel: Channel<unknown>, live: Live): Promise<MessageOutcome<Live>> {
     const { owner, state, around, finished } = live
-    if (message instanceof Settled) return message.outcome
+    // Before whatever else is in the mailbox, which may have been too full for the message that says so.
+    if (around?.isSettled === true) return await this.#settle(around, channel)
     if (finished === true) return stream(live)
     if (owner instanceof SubscriptionsEntry) {
       const outcome = await owner.handleMessage(message, channel, state as Listened)
@@ -122,7 +127,11 @@ class SuiteServer implements Suite {
   }
 
   add (provider: AnyProvider): void {
-    const { catalog, kind } = this.#placeOf(provider)
+    const { catalog, kind, capability } = this.#placeOf(provider)
+    if (this.capabilities[capability] === undefined) {
+      throw new MCP_ERR_BAD_PROVIDER('A provider', `cannot be added: give createSuite the option ${capability}, if only an empty list`)
+    }
+    if (provider instanceof ToolEntry) this.#checkStrict(provider.warnings)
     // The catalog was chosen by what the provider is.
     catalog.add(provider as never)
     this.#subscriptions?.announce(kind)
@@ -145,8 +154,8 @@ class SuiteServer implements Suite {
       case 'resources/list': return async () => await this.#list(this.#resources, request, channel, sourcesOf, ({ uri }) => uri, listResourcesResult)
       case 'resources/templates/list': return async () => await this.#list(this.#resources, request, channel, templatesOf, ({ uriTemplate }) => uriTemplate, listResourceTemplatesResult)
       case 'resources/read': {
-        const [entry, vars] = await findResource(this.#resources, request.params.uri, channel)
-        return async () => await entry.read(request.params.uri, vars, channel as Channel)
+        const { entry, vars, personal } = await findResource(this.#resources, request.params.uri, channel)
+        return async () => await entry.read(request.params.uri, vars, channel as Channel, personal)
       }
       case 'prompts/list': return async () => await this.#list(this.#prompts, request, channel, promptsOf, ({ name }) => name, listPromptsResult)
       case 'prompts/get': {
@@ -164,7 +173,7 @@ class SuiteServer implements Suite {
     const { name } = request.params
     const tool = await this.#tools.find(name, channel)
     if (tool === undefined) throw new McpError({ kind: 'unknownTool', name })
-    tool.checkHeaders(request, channel)
+    if (!isInProcess(request)) tool.checkHeaders(request, channel)
     return async () => {
       const outcome = await tool.call(request, channel, this.#defaults)
       return outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome
@@ -190,8 +199,12 @@ class SuiteServer implements Suite {
   ): Promise<AnyOutcome> {
     const { context, looked } = watchCaller<RequestContext>(channel)
     const visible = await catalog.visible(channel)
-    const { items, nextCursor }: Listed<T> = await listPage(sources(visible, context), idOf, channel, request.params.cursor, this.#pageSize)
-    return result(build(items, { ...nextCursor !== undefined && { nextCursor }, ...this.#hint(!catalog.isPublic || looked()) }) as never)
+    const listed = sources(visible, context)
+    const { cursor } = request.params
+    const { items, nextCursor }: Listed<T> = await listPage(listed, idOf, channel, cursor, this.#pageSize)
+    // All pages have one scope (2026-07-28, Caching), and nobody knows whether a page that comes later will look at who asks.
+    const mayLook = (cursor ?? nextCursor) !== undefined && listed.some(({ asks }) => asks)
+    return result(build(items, { ...nextCursor !== undefined && { nextCursor }, ...this.#hint(!catalog.isPublic || looked() || mayLook) }) as never)
   }
 
   async #listen (request: RequestOf<'subscriptions/listen'>, channel: Channel<unknown>): Promise<AnyOutcome> {
@@ -203,21 +216,21 @@ class SuiteServer implements Suite {
 
   // ---- around them
 
-  /** The stream is open while its middleware waits: what that says in the end comes as a message. */
+  /** The stream is open while its middleware waits: that it has said what it says comes as a message. */
   #hold (live: Live, around: Around, channel: Channel<unknown>): AnyOutcome {
-    around.whenSettled(
-      outcome => { channel.ref.post(new Settled(outcome)) },
-      error => { channel.ref.post(new Settled(this.#threw(channel.request, channel, error))) }
-    )
+    around.whenSettled(() => { if (!channel.closed) channel.ref.post(SETTLED) })
     return stream({ ...live, around })
   }
 
-  /** What middleware throws is masked as what a tool throws; of other methods it is a crash. */
-  #threw ({ method }: McpRequest, channel: Channel<unknown>, error: unknown): RequestOutcome<never> {
-    if (error instanceof McpError) return fail(error)
-    if (method !== 'tools/call') throw error
-    if (!channel.signal.aborted) channel.log.error({ err: error, mcp: { middleware: true } }, 'a middleware threw')
-    return result(toolResult.error('The tool failed.'))
+  /** What middleware says in the end. What it throws is masked as what a tool throws; of other methods it is a crash, as a bad return always is. */
+  async #settle (around: Around, channel: Channel<unknown>): Promise<RequestOutcome<never>> {
+    try {
+      return await around.outcome
+    } catch (error) {
+      if (channel.request.method !== 'tools/call' || error instanceof MCP_ERR_BAD_RETURN) throw error
+      if (!channel.signal.aborted) channel.log.error({ err: error, mcp: { middleware: true } }, 'a middleware threw')
+      return result(toolResult.error('The tool failed.'))
+    }
   }
 
   #hint (personal: boolean): { readonly cache?: CacheHint } {
@@ -225,17 +238,15 @@ class SuiteServer implements Suite {
     return { cache: personal ? { ...this.#cache, scope: 'private' } : this.#cache }
   }
 
-  #placeOf (provider: unknown): { readonly catalog: Catalog<ToolEntry> | Catalog<ResourcesEntry> | Catalog<AnyPrompt>, readonly kind: Kind } {
-    const place = provider instanceof ToolEntry
-      ? { catalog: this.#tools, kind: 'toolsListChanged', capability: 'tools' } as const
-      : provider instanceof ResourcesEntry
-        ? { catalog: this.#resources, kind: 'resourcesListChanged', capability: 'resources' } as const
-        : { catalog: this.#prompts, kind: 'promptsListChanged', capability: 'prompts' } as const
-    if (place.capability === 'prompts' && !(provider instanceof AnyPrompt)) throw new MCP_ERR_BAD_PROVIDER('A provider', 'was added that no define function made')
-    if (this.capabilities[place.capability] === undefined) {
-      throw new MCP_ERR_BAD_PROVIDER('A provider', `cannot be added: give createSuite the option ${place.capability}, if only an empty list`)
-    }
-    return place
+  #placeOf (provider: unknown): Place {
+    if (provider instanceof ToolEntry) return { catalog: this.#tools, kind: 'toolsListChanged', capability: 'tools' }
+    if (provider instanceof ResourcesEntry) return { catalog: this.#resources, kind: 'resourcesListChanged', capability: 'resources' }
+    if (provider instanceof AnyPrompt) return { catalog: this.#prompts, kind: 'promptsListChanged', capability: 'prompts' }
+    throw new MCP_ERR_BAD_PROVIDER('A provider', 'was given that no define function made')
+  }
+
+  #checkStrict (warnings: readonly string[]): void {
+    if (this.#strict && warnings.length > 0) throw new MCP_ERR_BAD_PROVIDER('A strict Suite', `refuses: ${warnings.join('; ')}`)
   }
 
   #capabilitiesOf ({ tools, resources, prompts, extensions = [], capabilities }: SuiteOptions): ServerCapabilities {
@@ -303,9 +314,18 @@ function entries<E> (type: EntryClass<E>, providers: readonly unknown[] | undefi
   return (providers ?? []) as readonly E[]
 }
 
+/** Where an extension is asked: once a request, however often that looks. */
 function findIn<E> (extensions: readonly SuiteExtension[], kind: keyof SuiteExtension, type: EntryClass<E>): readonly Found<E & never>[] {
   return extensions.flatMap(extension => {
     if (extension[kind] === undefined) return []
-    return [async (context: RequestContext) => entries(type, await extension[kind]?.(context), `an extension's ${kind}`) as readonly (E & never)[]]
+    const asked = new WeakMap<object, Promise<readonly (E & never)[]>>()
+    return [async (context: RequestContext) => {
+      const known = asked.get(context.request)
+      if (known !== undefined) return await known
+      // Each has been looked at.
+      const found = (async () => entries(type, await extension[kind]?.(context), `an extension's ${kind}`) as readonly (E & never)[])()
+      asked.set(context.request, found)
+      return await found
+    }]
   })
 }

@@ -24,13 +24,14 @@ const MAX_URI = 8_192
 export class UriTemplate {
   readonly #parts: readonly (Literal | Expression)[]
   readonly names: readonly string[]
-  /** What every URI of it begins with, as it is written. */
+  /** What every URI of it begins with, in its normal form. */
   readonly prefix: string
 
-  /** Throws MCP_ERR_BAD_PROVIDER for what is no template, and for one whose parts could not be told apart. */
+  /** Throws MCP_ERR_BAD_PROVIDER for what is no template, and for one that names a variable twice. */
   constructor (text: string) {
-    this.prefix = text.split('{', 1)[0] as string
     this.#parts = [...parse(text)]
+    const [begin] = this.#parts
+    this.prefix = begin !== undefined && 'literal' in begin ? begin.literal : ''
     this.names = this.#parts.flatMap(part => 'variables' in part ? part.variables.map(({ name }) => name) : [])
     if (new Set(this.names).size < this.names.length) throw bad(text, 'names a variable twice')
   }
@@ -66,10 +67,10 @@ export class UriTemplate {
 
 /**
  * A URI as templates and prefixes are compared with it: what is not ASCII is escaped, escapes are in upper case, and what needs no escape has none
- * (RFC 3986, 6.2.2). Undefined for what is no absolute URI.
+ * (RFC 3986, 6.2.2). Undefined for what is no absolute URI, and for an escape that is cut short.
  */
 export function normalizeUri (uri: string): string | undefined {
-  if (uri.length > MAX_URI || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(uri) || /[\s\p{Cc}]/u.test(uri)) return undefined
+  if (uri.length > MAX_URI || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(uri) || /[\s\p{Cc}]|%(?![0-9A-Fa-f]{2})/u.test(uri)) return undefined
   try {
     return normalize(uri)
   } catch {
@@ -82,7 +83,7 @@ export function normalizeUri (uri: string): string | undefined {
 export function traverses (uri: string): boolean {
   if (!/^file:/i.test(uri)) return false
   const decoded = decode(uri)
-  return decoded === undefined || decoded.includes('\0') || decoded.split(/[/\\]/).includes('..')
+  return decoded === undefined || decoded.includes('\0') || decoded.split(/[/\\?#:]/).includes('..')
 }
 
 function normalize (text: string): string {
@@ -99,6 +100,7 @@ function * parse (text: string): Generator<Literal | Expression> {
   for (const [index, part] of text.split(/\{([^{}]*)\}/).entries()) {
     if (index % 2 === 1) yield parseExpression(text, part)
     else if (/[{}]/.test(part)) throw bad(text, 'has a brace that is not closed')
+    else if (/\p{Cs}/u.test(part)) throw bad(text, 'has half of a surrogate pair')
     else if (part !== '') yield { literal: normalize(part) }
   }
 }
@@ -119,10 +121,12 @@ function parseExpression (text: string, expression: string): Expression {
 function read (text: string, { operator, variables }: Expression, vars: Record<string, string | readonly string[]>): boolean {
   const start = first[operator]
   const query = operator === '?' || operator === '&'
-  if (text === '' && (query || (start !== '' && operator !== '/'))) return true
+  // Only a query may be left out: the types of other variables say that they are there.
+  if (text === '' && query) return true
   if (!text.startsWith(start) || excluded[operator].test(text.slice(start.length))) return false
   const values = text.slice(start.length).split(separator[operator])
-  return query || operator === ';' ? readNamed(values, variables, vars) : readOrdered(values, separator[operator], variables, vars)
+  if (!query && operator !== ';') return readOrdered(values, separator[operator], variables, vars)
+  return readNamed(values, variables, vars) && (query || variables.every(({ name }) => Object.hasOwn(vars, name)))
 }
 
 function readNamed (values: readonly string[], variables: readonly Variable[], vars: Record<string, string | readonly string[]>): boolean {
@@ -131,9 +135,11 @@ function readNamed (values: readonly string[], variables: readonly Variable[], v
     const variable = variables.find(variable => variable.name === name)
     const value = decode(rest.join('='))
     if (variable === undefined || value === undefined) return false
-    if (variable.explode) vars[name] = [...(vars[name] as readonly string[] | undefined) ?? [], value]
-    else if (Object.hasOwn(vars, name) || value.length > variable.maxLength) return false
-    else vars[name] = value
+    // The list of this name, if there is one, was made here.
+    const known = Object.hasOwn(vars, name)
+    if (known && variable.explode) (vars[name] as string[]).push(value)
+    else if (known || lengthOf(value) > variable.maxLength) return false
+    else vars[name] = variable.explode ? [value] : value
   }
   return true
 }
@@ -147,7 +153,7 @@ function readOrdered (texts: readonly string[], by: string, variables: readonly 
     const decoded = own.map(decode)
     if (decoded.includes(undefined)) return false
     const value = explode ? decoded as string[] : decoded.join(by)
-    if (typeof value === 'string' && (value.length > maxLength || (by === '/' && own.length > 1))) return false
+    if (typeof value === 'string' && (lengthOf(value) > maxLength || (by === '/' && own.length > 1))) return false
     vars[name] = value
   }
   return true
@@ -159,6 +165,11 @@ function decode (text: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** In characters, of which some are two units of a string. */
+function lengthOf (text: string): number {
+  return [...text].length
 }
 
 function lastIndex (text: string, ending: string): number {

@@ -1,6 +1,6 @@
 import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
 import { badReturn, fail, isOutcome, result, stream } from '../outcome.js'
-import { CallToolResult as CallToolResultSchema, Tool as ToolSchema, toolResult, type JsonObject, type Tool } from '../protocol/index.js'
+import { CallToolResult as CallToolResultSchema, ClientCapabilities, Tool as ToolSchema, toolResult, type JsonObject, type Tool } from '../protocol/index.js'
 import { compileTypeBox } from '../schema.js'
 import { checkParamHeaders, checkParamAnnotations } from '../transport/param-headers.js'
 import { Arguments } from './arguments.js'
@@ -8,6 +8,8 @@ import { checkDefinition, checkFunction, checkName, lintName, pick } from './def
 import { lint, toJsonSchema } from '../json-schema.js'
 import { Output } from './output.js'
 import { Provider } from './provider.js'
+import type { TSchema } from '@sinclair/typebox'
+import type { TypeCheck } from '@sinclair/typebox/compiler'
 import type { Channel, RequestContext } from '../../types/channel.js'
 import type { CloseReason } from '../../types/exchange.js'
 import type { RequestOutcome } from '../../types/outcome.js'
@@ -19,13 +21,14 @@ import type { TypeBoxSchema } from '../../types/schema.js'
 /** A definition whose types nobody needs to know any more. */
 type AnyDefinition = ToolDefinition<unknown, unknown, unknown, unknown>
 export type ToolAnswer = RequestOutcome<unknown, 'tools/call'>
-type Updates = AsyncGenerator<ProgressUpdate | LogUpdate, unknown, void>
+type Updates = AsyncIterator<ProgressUpdate | LogUpdate, unknown, void>
 
 /** What the Suite holds its tools to where a tool does not say. */
 export interface ToolDefaults { readonly repairArguments: boolean, readonly maxResultSize: number }
 
 // A TObject has the phantom members that TypeBoxSchema names.
 const resultCheck = compileTypeBox(CallToolResultSchema as unknown as TypeBoxSchema)
+const capabilitiesCheck = compileTypeBox(ClientCapabilities as unknown as TypeBoxSchema)
 const MASKED = 'The tool failed.'
 
 /**
@@ -47,23 +50,25 @@ export class ToolEntry extends Provider {
   readonly warnings: readonly string[]
   readonly #owner: string
   readonly #output: Output | undefined
-  readonly #arguments = new Map<boolean, Arguments>()
-  readonly #messages: { Check: (value: unknown) => boolean } | undefined
+  readonly #arguments: Arguments
+  readonly #messages: TypeCheck<TSchema> | undefined
 
   constructor (definition: AnyDefinition) {
     super(definition)
     checkName('A tool', definition.name)
     const owner = `The tool ${definition.name}`
     checkFunction(owner, 'call', definition.call)
+    checkMembers(owner, definition)
     this.#owner = owner
     this.key = definition.name
     this.definition = definition
-    const { schema } = this.#argumentsOf(definition.repairArguments ?? false)
+    this.#arguments = new Arguments(owner, definition.input)
+    const { schema } = this.#arguments
     if (schema['type'] !== 'object') throw new MCP_ERR_BAD_PROVIDER(owner, 'has an input that is no object')
     checkParamAnnotations(schema, owner)
     const outputSchema = definition.output === undefined ? undefined : toJsonSchema(definition.output, 'output', owner)
     this.#output = outputSchema && new Output(owner, outputSchema, definition.stripOutput ?? false)
-    this.#messages = definition.messages && compileTypeBox(definition.messages)
+    this.#messages = compileMessages(owner, definition.messages)
     this.tool = Object.freeze({
       ...pick(definition, 'name', 'title', 'description', 'icons', 'annotations', '_meta'),
       inputSchema: schema,
@@ -81,13 +86,13 @@ export class ToolEntry extends Provider {
   async call ({ params }: RequestOf<'tools/call'>, channel: Channel<unknown>, defaults: ToolDefaults): Promise<ToolAnswer> {
     const { requires, repairArguments = defaults.repairArguments } = this.definition
     if (requires !== undefined) channel.requireCapability(requires)
-    const read = await this.#argumentsOf(repairArguments).read(params.arguments)
+    const read = await this.#arguments.read(params.arguments, repairArguments)
     if (!read.ok) {
       return result(toolResult.error(`The arguments do not fit:\n${read.issues.map(({ path, message }) => `${path} ${message}`).join('\n')}`))
     }
     return await this.#guard(channel, defaults, async () => {
       const answer = await this.definition.call(read.value, channel)
-      return isGenerator(answer) ? await follow(answer, channel) : answer
+      return isGenerator(answer) ? await this.#consume(answer, channel) : answer
     })
   }
 
@@ -134,13 +139,28 @@ export class ToolEntry extends Provider {
     return result(sent)
   }
 
-  /** Whether arguments are repaired may depend on the Suite that the tool is in. */
-  #argumentsOf (repairs: boolean): Arguments {
-    const known = this.#arguments.get(repairs)
-    if (known !== undefined) return known
-    const read = new Arguments(this.#owner, this.definition.input, repairs)
-    this.#arguments.set(repairs, read)
-    return read
+  /** Sends what a generator yields, each before the next is asked for; gives what it returns. A close ends it, and so does a yield that makes no sense. */
+  async #consume (updates: Updates, channel: Channel<unknown>): Promise<unknown> {
+    const stop = (): void => {
+      // Nobody waits for a generator that was closed: what its own end throws is to be seen here.
+      updates.return?.(undefined).catch((error: unknown) => { channel.log.error({ err: error, mcp: { tool: this.key } }, 'a tool that was closed threw') })
+    }
+    channel.signal.addEventListener('abort', stop, { once: true })
+    if (channel.signal.aborted) stop()
+    try {
+      for (;;) {
+        const { done, value } = await updates.next()
+        if (done === true) return value
+        if ('level' in value) channel.sendLog(value.level, value.data, value.logger)
+        else channel.sendProgress(value.progress, value.total, value.message)
+        await channel.drained()
+      }
+    } catch (error) {
+      stop()
+      throw error
+    } finally {
+      channel.signal.removeEventListener('abort', stop)
+    }
   }
 
   * #lint (): Generator<string> {
@@ -151,25 +171,29 @@ export class ToolEntry extends Provider {
   }
 }
 
-/** Sends what a generator yields, each before the next is asked for; gives what it returns. A close ends it. */
-async function follow (updates: Updates, channel: Channel<unknown>): Promise<unknown> {
-  const stop = (): void => { updates.return(undefined).catch(ignore) }
-  channel.signal.addEventListener('abort', stop, { once: true })
+/** What else a definition has, that is of use only later. */
+function checkMembers (owner: string, definition: AnyDefinition): void {
+  const { handleMessage, handleClose, requires, maxResultSize } = definition
+  for (const [name, callback] of Object.entries({ handleMessage, handleClose })) if (callback !== undefined) checkFunction(owner, name, callback)
+  for (const name of ['stripOutput', 'repairArguments'] as const) {
+    if (definition[name] !== undefined && typeof definition[name] !== 'boolean') throw new MCP_ERR_BAD_PROVIDER(owner, `must have true or false as ${name}`)
+  }
+  if (requires !== undefined && !capabilitiesCheck.Check(requires)) throw new MCP_ERR_BAD_PROVIDER(owner, 'must have client capabilities as requires')
+  if (maxResultSize !== undefined && maxResultSize !== Infinity && !(Number.isInteger(maxResultSize) && maxResultSize > 0)) {
+    throw new MCP_ERR_BAD_PROVIDER(owner, 'must have a whole number of bytes as maxResultSize')
+  }
+  // The protocol's names, under which a schema would hold nothing.
+  for (const name of ['input', 'output']) if (`${name}Schema` in definition) throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${name}Schema: give it as ${name}`)
+}
+
+function compileMessages (owner: string, messages: TypeBoxSchema | undefined): TypeCheck<TSchema> | undefined {
   try {
-    for (;;) {
-      const { done, value } = await updates.next()
-      if (done === true) return value
-      if ('level' in value) channel.sendLog(value.level, value.data, value.logger)
-      else channel.sendProgress(value.progress, value.total, value.message)
-      await channel.drained()
-    }
-  } finally {
-    channel.signal.removeEventListener('abort', stop)
+    return messages && compileTypeBox(messages)
+  } catch (cause) {
+    throw Object.assign(new MCP_ERR_BAD_PROVIDER(owner, 'must have a TypeBox schema as messages'), { cause })
   }
 }
 
 function isGenerator (answer: unknown): answer is Updates {
   return typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer && 'next' in answer
 }
-
-function ignore (): void {}

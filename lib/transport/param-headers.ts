@@ -5,7 +5,7 @@ import type { JsonObject, JsonSchema } from '../protocol/index.js'
 import type { CallToolRequest } from '../../types/request.js'
 
 /** A property whose value a client repeats in a header, and the way to it from the root of the arguments. */
-interface Annotated { readonly header: string, readonly path: readonly string[], readonly schema: JsonSchema }
+interface Annotated { readonly header: unknown, readonly path: readonly string[], readonly schema: JsonSchema }
 
 const ANNOTATION = 'x-mcp-header'
 /** RFC 9110, 5.6.2. */
@@ -19,7 +19,7 @@ const annotatedOf = new WeakMap<JsonSchema, readonly Annotated[]>()
  */
 export function checkParamHeaders (inputSchema: JsonSchema, request: CallToolRequest, httpRequest: FastifyRequest): void {
   for (const { header, path } of readAnnotations(inputSchema)) {
-    const name = `Mcp-Param-${header}`
+    const name = `Mcp-Param-${header as string}`
     // Node joins what is sent twice into one string.
     const sent = httpRequest.headers[name.toLowerCase()] as string | undefined
     const value = valueAt(request.params.arguments, path)
@@ -44,7 +44,7 @@ export function checkParamAnnotations (inputSchema: JsonSchema, owner: string): 
   const names = new Set<string>()
   for (const { header, schema } of walk(inputSchema, [])) {
     reachable.add(schema)
-    if (!TOKEN.test(header)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${JSON.stringify(header)}, which is no header name`)
+    if (typeof header !== 'string' || !TOKEN.test(header)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${JSON.stringify(header)}, which is no header name`)
     if (names.has(header.toLowerCase())) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${header} twice`)
     names.add(header.toLowerCase())
     if (!TYPES.has(schema['type'])) throw new MCP_ERR_BAD_PROVIDER(owner, `has the ${ANNOTATION} ${header} on what is no string, integer or boolean`)
@@ -56,7 +56,8 @@ export function checkParamAnnotations (inputSchema: JsonSchema, owner: string): 
 function readAnnotations (schema: JsonSchema): readonly Annotated[] {
   const known = annotatedOf.get(schema)
   if (known !== undefined) return known
-  const annotated = [...walk(schema, [])]
+  // Of a server that did not have its schemas checked; a header has a name.
+  const annotated = [...walk(schema, [])].filter(({ header }) => typeof header === 'string')
   annotatedOf.set(schema, annotated)
   return annotated
 }
@@ -66,7 +67,7 @@ function * walk ({ properties }: JsonSchema, path: readonly string[]): Generator
   for (const [name, property] of Object.entries(properties)) {
     if (!isObject(property)) continue
     const here = [...path, name]
-    if (typeof property[ANNOTATION] === 'string') yield { header: property[ANNOTATION], path: here, schema: property }
+    if (property[ANNOTATION] !== undefined) yield { header: property[ANNOTATION], path: here, schema: property }
     yield * walk(property, here)
   }
 }
