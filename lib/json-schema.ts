@@ -128,7 +128,7 @@ function rewritePointer (pointer: string): string {
       return step
     }
     isName = MAPS.includes(step)
-    if (step === 'items' && /^\d+$/.test(steps[index + 1] ?? '')) return 'prefixItems'
+    if (step === 'items' && /^\d+$/.test(String(steps[index + 1]))) return 'prefixItems'
     return renamed.get(step) ?? step
   }).join('/')
 }

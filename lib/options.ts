@@ -51,6 +51,7 @@ const isString: Check = value => typeof value === 'string' ? undefined : 'must b
 const isDuration: Check = value => isInteger(value, 0, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 0 to ${MAX_TIMEOUT}`
 const isCount: Check = value => isInteger(value, 1, Number.MAX_SAFE_INTEGER) ? undefined : 'must be a whole number from 1'
 const isPath: Check = value => typeof value === 'string' && /^\/[^:*?#\s]*$/.test(value) ? undefined : 'must begin with / and have no parameter, wildcard or query'
+const isHook: Check = value => [value].flat().every(hook => typeof hook === 'function') ? undefined : 'must be a function, or a list of functions'
 const isAnything: Check = () => undefined
 
 /** Every option of ours, with what it may be. `server` is looked at apart. */
@@ -59,9 +60,9 @@ const options: Readonly<Record<keyof GenMcpOptions | 'prefix' | 'logLevel' | 'lo
   prefix: isString,
   path: isPath,
   bodyLimit: isCount,
-  constraints: isAnything,
-  onRequest: isAnything,
-  preHandler: isAnything,
+  constraints: value => typeof value === 'object' && value !== null ? undefined : 'must be an object',
+  onRequest: isHook,
+  preHandler: isHook,
   logLevel: isAnything,
   logSerializers: isAnything,
   allowedOrigins: value => value === 'any' || typeof value === 'function' ? undefined : checkList(value, isOrigin, 'an origin such as https://app.example.com'),

@@ -4,7 +4,7 @@ import { McpError } from './errors.js'
 import { createMount, rememberMount, type Mount } from './mount.js'
 import { INVALID_REQUEST } from './protocol/index.js'
 import { DEFAULT_DRAIN, readOptions, type Registration } from './options.js'
-import { createErrorHandler } from './transport/answer-error.js'
+import { createErrorHandler, createLastResort } from './transport/answer-error.js'
 import { createCodec } from './transport/codec.js'
 import { createGuard } from './transport/guard.js'
 import { createPost } from './transport/post.js'
@@ -31,14 +31,16 @@ const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) =>
 
   const { prefix, path, server, settings } = registration
   const codec = createCodec(settings.sendServerInfo ? server.info : undefined)
-  await fastify.register(async child => {
-    addRoutes(child, registration, mount, codec)
-    const url = child.prefix + (path ?? (prefix === '' ? DEFAULT_PATH : ''))
+  await fastify.register(async outer => {
+    // Fastify turns to the handler outside when what the one inside sends fails.
+    outer.setErrorHandler(createLastResort(codec))
+    await outer.register(async child => { addRoutes(child, registration, mount, codec) })
+    const url = outer.prefix + (path ?? (prefix === '' ? DEFAULT_PATH : ''))
     publish(fastify, { path: url, gauges: () => mount.registry.gauges() }, createDrain(fastify, mount))
   }, { prefix })
   fastify.addHook('preClose', async () => {
     // All at once: Fastify runs the hooks one after the other, and bounds them together.
-    await Promise.all((published.get(fastify.server) ?? []).map(async ({ drain }) => { await drain() }))
+    await Promise.all(mountsOf(fastify).map(async ({ drain }) => { await drain() }))
   })
 }
 
@@ -83,8 +85,10 @@ function urlsOf (child: FastifyInstance, prefix: string, path: string | undefine
 }
 
 /** What ends a mount, once, however often it is called. */
-function createDrain ({ initialConfig: { pluginTimeout = 0 }, log }: FastifyInstance, mount: Mount): () => Promise<void> {
+function createDrain ({ initialConfig, log }: FastifyInstance, mount: Mount): () => Promise<void> {
   const { drain } = mount.settings.limits
+  // Fastify fills it in.
+  const pluginTimeout = initialConfig.pluginTimeout as number
   // Fastify gives up on a close that takes as long as a plugin may take to start.
   const bound = pluginTimeout === 0 ? drain : Math.max(0, Math.min(drain, pluginTimeout - CLOSE_MARGIN))
   if (bound < drain && drain !== DEFAULT_DRAIN) log.warn({ mcp: { option: 'limits.drain', drain, bound } }, 'the shutdown of an MCP mount is bounded by the pluginTimeout of the app')
@@ -97,18 +101,21 @@ function createDrain ({ initialConfig: { pluginTimeout = 0 }, log }: FastifyInst
 }
 
 /** The mounts of an app, each with the instance that registered it. */
-const published = new WeakMap<FastifyInstance['server'], { readonly instance: FastifyInstance, readonly mount: PublicMount, readonly drain: () => Promise<void> }[]>()
+const published = new WeakMap<FastifyInstance['server'], readonly Published[]>()
+interface Published { readonly instance: FastifyInstance, readonly mount: PublicMount, readonly drain: () => Promise<void> }
+
+function mountsOf ({ server }: FastifyInstance): readonly Published[] {
+  return published.get(server) ?? []
+}
 
 /** Makes the mount known as one of `fastify.mcp.mounts`, on its instance and those above it. */
 function publish (instance: FastifyInstance, mount: PublicMount, drain: () => Promise<void>): void {
-  const all = published.get(instance.server) ?? []
-  published.set(instance.server, [...all, { instance, mount, drain }])
+  published.set(instance.server, [...mountsOf(instance), { instance, mount, drain }])
   if (instance.hasDecorator('mcp')) return
   instance.decorate('mcp', {
     getter (this: FastifyInstance) {
-      const entries = published.get(this.server) ?? []
       // Fastify makes an instance's scopes from the instance itself.
-      return { mounts: entries.filter(({ instance }) => instance === this || Object.prototype.isPrototypeOf.call(this, instance)).map(({ mount }) => mount) }
+      return { mounts: mountsOf(this).filter(({ instance }) => instance === this || Object.prototype.isPrototypeOf.call(this, instance)).map(({ mount }) => mount) }
     }
   })
 }

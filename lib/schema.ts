@@ -1,5 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import * as formats from 'ajv-formats'
+import ajvFormats from 'ajv-formats'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
 import type { JsonSchema } from './protocol/index.js'
@@ -11,9 +11,9 @@ export type Validate = ValidateFunction
 const KEPT = 500
 
 const ajv = new Ajv2020({ strict: false, allErrors: true, logger: false })
-// The package is CommonJS: depending on who loads it, its function is the module or the module's default.
-const { default: addFormats } = formats as unknown as { default: typeof formats.default & { default?: typeof formats.default } };
-(addFormats.default ?? addFormats)(ajv)
+// The package is CommonJS, and its function the whole module, which its types do not say.
+const addFormats = ajvFormats as unknown as typeof ajvFormats.default
+addFormats(ajv)
 
 const typeBoxChecks = new WeakMap<object, TypeCheck<TSchema>>()
 const byIdentity = new WeakMap<JsonSchema, ValidateFunction>()

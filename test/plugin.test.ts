@@ -477,3 +477,14 @@ test('while the app closes, a mount that is still asked answers 503 with Retry-A
   t.equal((await answer).statusCode, 200, 'what runs is answered')
   await closed
 })
+
+test('an app that does not bound its plugins leaves the drain as it is, and one that does is told that it cuts it', async t => {
+  for (const [pluginTimeout, warned] of [[0, 0], [3_000, 1]] as const) {
+    const lines: string[] = []
+    const app = Fastify({ pluginTimeout, logger: { level: 'warn', stream: { write: (line: string) => { lines.push(line) } } } })
+    await app.register(genMcp, { server: echo, limits: { drain: 5_000 } })
+    await app.ready()
+    t.equal(lines.length, warned)
+    await app.close()
+  }
+})

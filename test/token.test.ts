@@ -195,3 +195,12 @@ test('what a handler seals is for its caller, on every instance that has the sec
   t.match(await open(one, undefined, text), { structuredContent: { opened: INVALID } })
   t.match(await open(foreign, 'alice', text), { structuredContent: { opened: INVALID } })
 })
+
+test('an age without end never expires', async t => {
+  const ring = createKeyRing(['x'.repeat(32)])
+  t.same(ring.open('p', ring.seal('p', 1, { maxAge: Infinity })), { ok: true, value: 1 })
+})
+
+test('what is no text is no token', async t => {
+  t.same(createKeyRing(['x'.repeat(32)]).open('p', 5 as unknown as string), { ok: false, reason: 'invalid' })
+})

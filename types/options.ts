@@ -18,7 +18,7 @@ export interface GenMcpOptions extends Pick<RouteShorthandOptions, 'bodyLimit' |
   readonly keepAlive?: number
   /** How long a silent call stays JSON before it becomes a stream; default 10_000; 0: it never does. */
   readonly streamAfter?: number
-  /** Between automatic progress of a silent call that has a token; default 0: none. */
+  /** Between automatic progress of a silent call that has a token, a little below 0 and rising; default 0: none. */
   readonly heartbeat?: number
   /** Who calls; binds request state, cursors, tokens, sessions; default: nobody is told apart. Called once an exchange. */
   readonly principal?: (httpRequest: FastifyRequest) => string | undefined
@@ -48,6 +48,6 @@ export interface Limits {
   readonly maxStreams?: number
   /** Of a request, listens excepted; default off. Past it: -32603, in a 200. */
   readonly maxDuration?: number
-  /** Of a shutdown; default 10_000. */
+  /** Of a shutdown; default 10_000. At most a second less than the app's `pluginTimeout`, which is Fastify's bound on `close()`. */
   readonly drain?: number
 }

@@ -64,16 +64,19 @@ export class Channel<Msg> extends Context implements PublicChannel<Msg> {
     const { offer, listening } = this.#exchange
     if (this.closed) return 'closed'
     if (logLevel === undefined || offer?.logging === false || listening !== undefined || !isLogged(level, logLevel)) return 'filtered'
-    return this.#send('notifications/message', { level, data: jsonOrText(data), ...(typeof logger === 'string' && { logger }) })
+    return this.#try(() => this.#send('notifications/message', { level, data: jsonOrText(data), ...(typeof logger === 'string' && { logger }) }))
   }
 
   sendNotification (notification: ServerNotification): SendStatus {
     const { listening } = this.#exchange
-    if (this.closed) return 'closed'
+    return this.closed ? 'closed' : this.#try(() => this.#sendAny(notification, listening))
+  }
+
+  /** Whatever an author hands over in JavaScript, a send does not throw. */
+  #try (send: () => SendStatus): SendStatus {
     try {
-      return this.#sendAny(notification, listening)
+      return send()
     } catch (error) {
-      // Whatever an author hands over in JavaScript, a send does not throw.
       this.log.error({ mcp: { problem: describeObject(error) } }, 'a notification could not be sent')
       return 'filtered'
     }

@@ -15,9 +15,6 @@ import type { AnyServer, Job, WorkerLimits } from '../worker/job.js'
 import type { Offer } from '../worker/offer.js'
 import type { Sink } from '../worker/sink.js'
 
-/** Bytes of an answer that do not leave at once. */
-const LARGE = 65_536
-
 /** Who asks what, of which mount. */
 export interface Facts {
   readonly mount: Mount
@@ -109,7 +106,7 @@ export class Exchange implements Job {
     registry.add(this.worker)
     if (this.worker.over || this.listening !== undefined) return
     if (limits.maxDuration !== Infinity) this.#duration = setTimeout(() => { this.worker.close('timeout') }, limits.maxDuration)
-    if (heartbeat !== 0 && this.#progressIsAutomatic && this.request.meta.progressToken !== undefined) this.#beat(heartbeat)
+    if (heartbeat !== 0 && this.#progressIsAutomatic && 'id' in this.request && this.request.meta.progressToken !== undefined) this.#beat(heartbeat)
   }
 
   /** The author reports progress now. */
@@ -126,13 +123,13 @@ export class Exchange implements Job {
     clearTimeout(this.#duration)
     this.stopHeartbeat()
     this.#mount.registry.remove(this.worker)
-    if (this.sink.bufferedBytes > LARGE) this.#mount.registry.keep(this.worker)
+    if (this.sink.leaving) this.#mount.registry.keep(this.worker)
     this.#onEnded(this)
   }
 
-  /** Small fractions, so that what the author reports after them is an increase still. */
+  /** Rising, and below 0, so that what the author reports after them is an increase still. */
   #beat (ms: number): void {
     let beats = 0
-    this.#heartbeat = setInterval(() => { this.channel.beat(++beats / 1_000_000) }, ms)
+    this.#heartbeat = setInterval(() => { this.channel.beat(-1 / (1_000_000 * ++beats)) }, ms)
   }
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { settle } from '../worker/settle.js'
 import type { HeldSource, Worker } from '../worker/worker.js'
 import type { BusListener, Emitter, MessageBus, Source } from '../../types/channel.js'
@@ -76,7 +77,8 @@ export function consume<T> (
   })
 
   async function pull (): Promise<void> {
-    iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
+    // A string is iterable too, and no object.
+    iterator = Symbol.asyncIterator in Object(items) ? (items as AsyncIterable<T>)[Symbol.asyncIterator]() : (items as Iterable<T>)[Symbol.iterator]()
     while (source.active) {
       const { done, value } = await iterator.next()
       if (done === true) {
@@ -86,7 +88,9 @@ export function consume<T> (
         return
       }
       const ticket = source.deliver(() => to.next(value))
-      if (ticket !== undefined) await worker.whenHandled(ticket)
+      // Nothing was taken in: without a pause an iterable that never waits would let nobody else have a turn.
+      if (ticket === undefined) await setImmediate()
+      else await worker.whenHandled(ticket)
       await drained()
     }
   }

@@ -1,7 +1,7 @@
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
 import { McpError, Refusal } from '../errors.js'
-import { methods, type JsonObject, type Method } from '../protocol/index.js'
+import { methods, type JsonObject, type Method, type SubscriptionFilter } from '../protocol/index.js'
 import { firstProblem } from '../schema.js'
 import type { Envelope } from './envelope.js'
 import { decodeNotificationMeta } from './meta.js'
@@ -27,9 +27,13 @@ const own: { readonly [M in McpMethod]: (params: JsonObject) => ParamsOf<M> } = 
   'prompts/get': params => ({ name: params['name'] as string, arguments: (params['arguments'] ?? NO_ARGUMENTS) as Record<string, string> }),
   'completion/complete': params => {
     const { ref, argument, context } = params as unknown as CompleteParams & { context?: Partial<CompleteParams['context']> }
-    return { ref, argument, context: { arguments: context?.arguments ?? NO_ARGUMENTS } }
+    return {
+      ref: Object.freeze(ref.type === 'ref/prompt' ? { type: ref.type, name: ref.name } : { type: ref.type, uri: ref.uri }),
+      argument: Object.freeze({ name: argument.name, value: argument.value }),
+      context: Object.freeze({ arguments: context?.arguments ?? NO_ARGUMENTS })
+    }
   },
-  'subscriptions/listen': params => ({ notifications: params['notifications'] as ParamsOf<'subscriptions/listen'>['notifications'] })
+  'subscriptions/listen': params => ({ notifications: Object.freeze(readFilter(params['notifications'] as SubscriptionFilter)) })
 }
 
 /** The request method of this name, or throws McpError 'unsupportedMethod'. */
@@ -61,6 +65,15 @@ export function decodeNotification ({ method, params = {} }: Envelope): McpNotif
     params: Object.freeze({ requestId, ...(reason !== undefined && { reason }) }),
     meta: decodeNotificationMeta(_meta)
   })
+}
+
+function readFilter ({ toolsListChanged, promptsListChanged, resourcesListChanged, resourceSubscriptions }: SubscriptionFilter): SubscriptionFilter {
+  return {
+    ...(toolsListChanged !== undefined && { toolsListChanged }),
+    ...(promptsListChanged !== undefined && { promptsListChanged }),
+    ...(resourcesListChanged !== undefined && { resourcesListChanged }),
+    ...(resourceSubscriptions !== undefined && { resourceSubscriptions })
+  }
 }
 
 function readCursor ({ cursor }: JsonObject): { readonly cursor?: string } {

@@ -55,13 +55,14 @@ export async function callInProcess (suite: Suite, name: string, args: unknown, 
 }
 
 /** Takes the answer, and nothing else: there is nobody to tell of progress. */
-class ResultSink implements Sink {
+export class ResultSink implements Sink {
   readonly #answer = createDeferred<CallToolResult>()
   readonly streaming = false
   readonly statusCode = 200
   readonly events = 0
   readonly bytes = 0
   readonly bufferedBytes = 0
+  readonly leaving = false
   readonly timers = 0
 
   get result (): Promise<CallToolResult> {

@@ -158,8 +158,6 @@ export class ToolEntry extends Provider {
     } catch (error) {
       stop()
       throw error
-    } finally {
-      channel.signal.removeEventListener('abort', stop)
     }
   }
 

@@ -10,6 +10,7 @@ import type { McpMethod } from '../../types/request.js'
 export class MemorySink<M extends McpMethod> implements Sink {
   readonly reply: Promise<Reply<M>>
   readonly bufferedBytes = 0
+  readonly leaving = false
   readonly timers = 0
   readonly #codec: Codec
   readonly #answered: Answered

@@ -1,8 +1,11 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { McpError, Refusal } from '../errors.js'
 import { readId } from '../decode/envelope.js'
 import { failStream } from './relay.js'
-import { sendError } from './reply.js'
+import { sendBare, sendError } from './reply.js'
 import { reportRefusal } from './report.js'
+import { readAccept } from './accept.js'
+import { sseEvent } from './sse.js'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Codec } from './codec.js'
 
@@ -23,11 +26,36 @@ export function createErrorHandler (codec: Codec): (error: FastifyError, httpReq
     // The crash of an exchange, which tells of itself, passes through Fastify for the sake of its hooks.
     if (!isCrash(error)) reportRefusal(httpRequest, answer)
     if (!(error instanceof McpError)) {
-      if (isCrash(answer) && !reported) httpRequest.log.error({ err: error }, 'an MCP request failed before its server was asked')
-      // What a hook throws brings its own headers, as Fastify's convention is.
-      reply.headers((error as { headers?: Record<string, string> }).headers ?? {})
+      if (isCrash(answer) && !reported) httpRequest.log.error({ err: error }, 'an MCP request failed outside its server')
+      setHeaders(reply, (error as { headers?: Record<string, string> }).headers ?? {})
     }
-    sendError(reply, answer, codec.error(readId(httpRequest.body), answer))
+    const json = codec.error(readId(httpRequest.body), answer)
+    const { json: takesJson, sse } = readAccept(httpRequest.headers.accept)
+    // A client that takes event streams alone is answered in one; another status than 200 no stream can have.
+    if (answer.statusCode === 200 && sse && !takesJson) reply.code(200).header('content-type', 'text/event-stream').send(sseEvent(json))
+    else sendError(reply, answer, json)
+  }
+}
+
+/** What answers where the error handler's own answer fails: hooks of the app that let nothing through must not make it Fastify's. */
+export function createLastResort (codec: Codec): (error: FastifyError, httpRequest: FastifyRequest, reply: FastifyReply) => void {
+  return (error, httpRequest, reply) => {
+    httpRequest.log.error({ err: error }, 'the answer to an MCP request failed')
+    const crash = new McpError({ kind: 'crash' })
+    sendBare(reply, crash.statusCode, codec.error(readId(httpRequest.body), crash))
+  }
+}
+
+/** What a hook throws brings its own headers, as Fastify's convention is; one that Node refuses would let nothing through. */
+function setHeaders (reply: FastifyReply, headers: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      validateHeaderName(name)
+      validateHeaderValue(name, value)
+      reply.header(name, value)
+    } catch (err) {
+      reply.log.error({ err }, 'a header of an error was left out')
+    }
   }
 }
 

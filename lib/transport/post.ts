@@ -27,7 +27,8 @@ interface Decoded { readonly request: McpRequest, readonly params: JsonObject, r
 /** Seconds that a client is told to stay away for when a limit was reached. */
 const OVERLOADED_RETRY = 1
 const LEGACY_VERSIONS = new Set(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])
-const BOTH: Accepted = { json: true, sse: true }
+/** What a notification is answered with is a status, and never a stream. */
+const NO_STREAM: Accepted = { json: true, sse: false }
 
 /**
  * The whole life of one POST. A throw on the way is answered by the mount's error handler. Nothing here waits: what a server answers at once leaves in
@@ -53,7 +54,7 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
     checkNotificationHeaders(httpRequest.headers, envelope.method, typeof version === 'string' ? version : undefined)
     const request = decodeNotification(envelope)
     if (mount.draining) throw shutdown(settings.limits)
-    const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, BOTH, settings, pulse)
+    const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, NO_STREAM, settings, pulse)
     if (request === undefined) return relay.end({ type: 'accepted' })
     const principal = settings.principal?.(httpRequest)
     run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry: undefined, traced: createTrace(request, httpRequest), onEnded }, relay)

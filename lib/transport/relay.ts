@@ -2,7 +2,7 @@ import { Socket } from 'node:net'
 import { Writable } from 'node:stream'
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
 import { McpError } from '../errors.js'
-import { sendError, sendJson } from './reply.js'
+import { sendBare, sendError, sendJson } from './reply.js'
 import { SSE_COMMENT, sseEvent } from './sse.js'
 import { StreamHead } from './stream-head.js'
 import type { EventEmitter } from 'node:events'
@@ -14,6 +14,8 @@ import type { Accepted } from './accept.js'
 import type { Answered, Codec } from './codec.js'
 import type { Beating, Pulse } from './pulse.js'
 
+/** Bytes of an answer that do not leave at once. */
+const LARGE = 65_536
 /** Unwritten text from which a producer that asks is made to wait; that of a socket. */
 const HIGH_WATER = 16_384
 
@@ -71,6 +73,11 @@ export class Relay implements Sink, Beating {
   get events (): number { return this.#events }
   get bytes (): number { return this.#bytes }
   get bufferedBytes (): number { return this.#pending.length + this.#reply.raw.writableLength }
+  get leaving (): boolean {
+    const { raw } = this.#reply
+    return !isGone(raw) && (!raw.writableEnded || raw.writableLength > LARGE)
+  }
+
   get timers (): number { return (this.#beats ? 1 : 0) + (this.#streamAfter === undefined ? 0 : 1) }
 
   /** Whom to tell what comes of the response. */
@@ -114,8 +121,13 @@ export class Relay implements Sink, Beating {
       .header('cache-control', 'no-cache, no-transform')
       .header('x-accel-buffering', 'no')
     openStreams.set(this.#reply, this)
-    this.#reply.send(this.#head)
-    return true
+    try {
+      this.#reply.send(this.#head)
+    } catch (error) {
+      this.#recover(error)
+      this.#owner?.crash(error)
+    }
+    return this.#streaming
   }
 
   progress (token: RequestId, progress: number, total: number | undefined, message: string | undefined): void {
@@ -189,9 +201,11 @@ export class Relay implements Sink, Beating {
       this.#events++
       return this.#finish(sseEvent(json))
     }
+    // The stream could not be opened, which has been answered.
+    if (this.#state === 'over') return
     this.#over()
     this.#count(json)
-    sendJson(this.#reply, 200, json)
+    this.#hand(() => { sendJson(this.#reply, 200, json) })
   }
 
   #refuse (error: McpError): void {
@@ -203,13 +217,32 @@ export class Relay implements Sink, Beating {
     this.#over()
     this.#count(json)
     // A crash passes through Fastify, so that `onError` hooks see it.
-    if (reason.kind === 'crash') this.#reply.code(statusCode).send(error)
-    else sendError(this.#reply, error, json, statusCode)
+    this.#hand(() => {
+      if (reason.kind === 'crash') this.#reply.code(statusCode).send(error)
+      else sendError(this.#reply, error, json, statusCode)
+    })
   }
 
   #accept (): void {
     this.#over()
-    this.#reply.code(202).send()
+    this.#hand(() => { this.#reply.code(202).send() })
+  }
+
+  /** Fastify throws for a head that Node refuses: a hook may have set anything. The client is answered, and the exchange told by the throw. */
+  #hand (send: () => void): void {
+    try {
+      send()
+    } catch (error) {
+      this.#recover(error)
+      throw error
+    }
+  }
+
+  #recover (error: unknown): void {
+    this.#over()
+    this.#streaming = false
+    const crash = new McpError({ kind: 'crash' }, { cause: error })
+    sendBare(this.#reply, crash.statusCode, this.#codec.error(this.#answered.id, crash))
   }
 
   #count (json: string): void {
@@ -236,6 +269,7 @@ export class Relay implements Sink, Beating {
   #write (text: string): void {
     this.#pending += text
     this.#bytes += Buffer.byteLength(text)
+    if (this.#state === 'opening' && this.#pending.length > this.#settings.limits.sendBuffer) setImmediate(() => { this.#checkBuffer() })
     this.#schedule()
   }
 
@@ -272,7 +306,7 @@ export class Relay implements Sink, Beating {
 
   /** The loop could flush since: what is unsent now is more than the client keeps up with. */
   #checkBuffer (): void {
-    if (this.#state !== 'open' || this.#reply.raw.writableLength <= this.#settings.limits.sendBuffer) return
+    if (this.#state === 'over' || this.bufferedBytes <= this.#settings.limits.sendBuffer) return
     this.abort()
     this.#owner?.close('overflow')
   }

@@ -21,3 +21,16 @@ export function sendError (reply: FastifyReply, error: McpError, json: string, s
   if (seconds !== undefined) reply.header('retry-after', String(seconds))
   sendJson(reply, statusCode, json)
 }
+
+/** Sends JSON past Fastify, for a response whose hooks or headers do not let anything through. */
+export function sendBare (reply: FastifyReply, statusCode: number, json: string): void {
+  reply.hijack()
+  const { raw } = reply
+  if (raw.headersSent) {
+    raw.destroy()
+    return
+  }
+  for (const name of raw.getHeaderNames()) raw.removeHeader(name)
+  raw.writeHead(statusCode, { 'content-type': JSON_TYPE, 'content-length': Buffer.byteLength(json) })
+  raw.end(json)
+}

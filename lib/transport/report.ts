@@ -1,5 +1,6 @@
 import { isObject } from '../decode/envelope.js'
 import { traceEnd, type Traced } from '../observe.js'
+import { settle } from '../worker/settle.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { McpError } from '../errors.js'
 import type { ExchangeEnd } from '../../types/exchange.js'
@@ -22,11 +23,7 @@ export function createReporter (onEnd: ((end: ExchangeEnd, httpRequest: FastifyR
     const end = worker.end()
     if (traced !== undefined) traceEnd(traced, end)
     if (debugging) log.debug({ mcp: describeEnd(end, request) }, 'an MCP exchange ended')
-    try {
-      onEnd?.(end, httpRequest)
-    } catch (err) {
-      log.error({ err }, 'onEnd failed')
-    }
+    settle(() => onEnd?.(end, httpRequest), () => {}, err => { log.error({ err }, 'onEnd failed') })
   }
 }
 

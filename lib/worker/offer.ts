@@ -1,4 +1,4 @@
-import { discoverResult, methods, type DiscoverResult, type Implementation, type ServerCapabilities, type SubscriptionFilter } from '../protocol/index.js'
+import { discoverResult, methods, type DiscoverResult, type ServerCapabilities, type SubscriptionFilter } from '../protocol/index.js'
 
 /** What a server that has `info` offers: the core answers and refuses by it. */
 export interface Offer {
@@ -30,5 +30,3 @@ export function createOffer (instructions: string | undefined, capabilities: Ser
 }
 
 const capabilityOf = new Map(Object.entries(methods).flatMap(([method, spec]) => 'capability' in spec ? [[method, spec.capability]] : []))
-
-export type { Implementation }

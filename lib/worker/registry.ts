@@ -6,6 +6,8 @@ const FLUSH_GRACE = 250
 /** What a mount wants to know of an exchange that runs. */
 export interface Alive {
   readonly listen: boolean
+  /** A request that is no listen. */
+  readonly call: boolean
   readonly streaming: boolean
   readonly queuedMessages: number
   readonly bufferedBytes: number
@@ -24,9 +26,10 @@ export class Registry {
   readonly #alive = new Set<Alive>()
   readonly #leaving = new Set<Alive>()
   #listens = 0
+  #calls = 0
 
   get calls (): number {
-    return this.#alive.size - this.#listens
+    return this.#calls
   }
 
   get listens (): number {
@@ -36,10 +39,13 @@ export class Registry {
   add (exchange: Alive): void {
     this.#alive.add(exchange)
     if (exchange.listen) this.#listens++
+    else if (exchange.call) this.#calls++
   }
 
   remove (exchange: Alive): void {
-    if (this.#alive.delete(exchange) && exchange.listen) this.#listens--
+    if (!this.#alive.delete(exchange)) return
+    if (exchange.listen) this.#listens--
+    else if (exchange.call) this.#calls--
   }
 
   /** Waits, at a shutdown, for an answer that is still leaving: the server would cut it off. */

@@ -5,17 +5,19 @@ import type { Awaitable } from '../../types/schema.js'
  * with, goes to `failed`; neither continuation may throw.
  */
 export function settle<T> (work: () => Awaitable<T>, done: (value: T) => void, failed: (reason: unknown) => void): void {
-  let value: Awaitable<T>
+  let value: T | Promise<T>
   try {
-    value = work()
+    const given = work()
+    // A thenable of somebody else's may call back twice, or at once, or throw: a promise made of it does none of that.
+    value = isThenable(given) && !(given instanceof Promise) ? Promise.resolve(given) : given
   } catch (reason) {
     failed(reason)
     return
   }
-  if (isPromise(value)) value.then(done, failed)
+  if (value instanceof Promise) value.then(done, failed)
   else done(value)
 }
 
-function isPromise<T> (value: Awaitable<T>): value is Promise<T> {
+function isThenable<T> (value: Awaitable<T>): value is Promise<T> {
   return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
 }

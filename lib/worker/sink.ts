@@ -17,6 +17,8 @@ export interface Sink {
   readonly events: number
   readonly bytes: number
   readonly bufferedBytes: number
+  /** The answer has been given, and is not all with the system yet. */
+  readonly leaving: boolean
   readonly timers: number
   /** Opens the stream, if that has not happened; false where the client takes JSON only, or it is over. */
   open (): boolean

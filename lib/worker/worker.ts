@@ -34,6 +34,8 @@ export class Worker implements Alive {
   /** Undefined until it is answered or closed. */
   #cause: ExchangeEnd['cause'] | undefined
   #reason: unknown
+  /** The answer is being handed on, which runs hooks of the app's. */
+  #ending = false
   /** Callbacks that run, or are about to: what winds up waits for them. */
   #running = 0
   #draining = false
@@ -59,10 +61,11 @@ export class Worker implements Alive {
   // ---- what is known of it
 
   /** Answered or closed. */
-  get over (): boolean { return this.#cause !== undefined }
+  get over (): boolean { return this.#cause !== undefined || this.#ending }
   /** Over, and nothing is left to do. */
   get ended (): boolean { return this.#endedAt !== undefined }
   get listen (): boolean { return this.#job.listening !== undefined }
+  get call (): boolean { return 'id' in this.#job.request && !this.listen }
   get streaming (): boolean { return this.#job.sink.streaming }
   get queuedMessages (): number { return this.#mailbox?.length ?? 0 }
   get bufferedBytes (): number { return this.#job.sink.bufferedBytes }
@@ -365,7 +368,7 @@ export class Worker implements Alive {
   }
 
   #answer (result: object, stopReason?: unknown): void {
-    this.#try(() => { this.#end('result', { type: 'result', result }, stopReason) })
+    this.#end('result', { type: 'result', result }, stopReason)
   }
 
   #accept (): void {
@@ -397,10 +400,18 @@ export class Worker implements Alive {
     return this.streaming ? { type: 'silent' } : { type: 'error', error: new McpError({ kind: 'closed' }) }
   }
 
-  /** Ends the response at once, and the rest when no callback runs; false if it was over. Throws, and is not over, if the result is no JSON. */
+  /** Ends the response at once, and the rest when no callback runs; false if it was over. What cannot be sent is a crash. */
   #end (cause: ExchangeEnd['cause'], ending: Ending, reason?: unknown): boolean {
     if (this.over) return false
-    this.#job.sink.end(ending)
+    this.#ending = true
+    try {
+      this.#job.sink.end(ending)
+    } catch (error) {
+      this.#ending = false
+      if (cause !== 'crash') return this.crash(error)
+      this.#log(error, 'the answer of a crash could not be sent')
+    }
+    this.#ending = false
     this.#cause = cause
     this.#reason = reason
     if (isClose(cause) && this.#controller !== undefined) this.#abort()

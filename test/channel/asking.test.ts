@@ -7,6 +7,7 @@ import {
 } from 'fastify-gen-mcp'
 import { createTestClient, testExchange } from 'fastify-gen-mcp/testing'
 import { Value } from '@sinclair/typebox/value'
+import { Asking } from '../../lib/channel/asking.js'
 import { InputRequiredResult } from '../../lib/protocol/index.js'
 import { createKeyRing } from '../../lib/token.js'
 import { call, meta, mount } from '../helpers/mount.js'
@@ -645,4 +646,15 @@ test('each kind of answer reaches its handler', async t => {
   }
   const client = createTestClient(app, { capabilities: everything, respond: key => answers[key] ?? null })
   t.match(await client.request('tools/call', { name: 'tool', arguments: {} }), { result: { structuredContent: answers } })
+})
+
+test('answers that are larger than what can be kept for the next round are the client\'s mistake', async t => {
+  const questions = { roots: listRoots() }
+  const asking = new Asking(
+    { method: 'tools/call', id: 1, params: { name: 'x', arguments: {} }, meta: { protocolVersion: '2026-07-28', clientCapabilities: { roots: {} }, extra: {} } },
+    createKeyRing(['x'.repeat(32)]),
+    { kept: {}, asked: [], given: { roots: { roots: [{ uri: `file:///${'x'.repeat(70_000)}` }] } } }
+  )
+  t.ok(asking.inputResponses(questions))
+  t.throws(() => asking.result(inputRequired({}, 1)), { code: 'MCP_ERR_INVALID_PARAMS', statusCode: 200 })
 })

@@ -6,6 +6,7 @@ import genMcp, {
   type Middleware, type Suite, type SuiteOptions, type ToolProvider
 } from 'fastify-gen-mcp'
 import { createDeferred } from '../../lib/deferred.js'
+import { ResultSink } from '../../lib/suite/in-process.js'
 import { info } from '../helpers/servers.js'
 
 const hello = defineTool({ name: 'hello', input: Type.Object({ name: Type.String() }), call: ({ name }) => toolResult.text(`Hello ${name}`) })
@@ -239,4 +240,18 @@ test('a shutdown waits no longer for a call in this process than for any other',
     return await called
   }), { code: 'MCP_ERR_SHUTDOWN' })
   stuck.resolve(toolResult.text('too late'))
+})
+
+test('the sink of a call in this process takes the answer, and nothing else', async t => {
+  const sink = new ResultSink()
+  t.equal(sink.open(), false)
+  t.equal(sink.notify(), false)
+  t.equal(sink.header(), true)
+  t.equal(sink.progress(), undefined)
+  t.equal(sink.abort(), undefined)
+  await sink.drained()
+  await sink.whenFlushed()
+  sink.end({ type: 'silent' })
+  sink.end({ type: 'result', result: toolResult.text('x') })
+  t.match(await sink.result, { content: [{ text: 'x' }] })
 })

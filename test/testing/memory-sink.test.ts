@@ -8,6 +8,7 @@ test('a sink that is over opens no stream and takes no header', async t => {
   const sink = new MemorySink<'tools/call'>(createCodec(undefined), answered, [])
   sink.end({ type: 'silent' })
   t.equal(sink.open(), false)
+  t.equal(sink.notify('notifications/x', {}), false)
   t.equal(sink.header('x-a', 'b'), false)
   t.equal(sink.streaming, false)
   t.strictSame(await sink.reply, {})

@@ -118,7 +118,7 @@ test('a fault in an option of the mount is a fault of ours, and logged: ERR-07',
   refused(t, response, { status: 500, code: -32603, id: 'p' })
   t.notMatch(response.body, /secret/)
   t.equal(lines.length, 1)
-  t.match(JSON.parse(lines[0] ?? '{}'), { level: 50, err: { message: 'secret' }, msg: 'an MCP request failed before its server was asked' })
+  t.match(JSON.parse(lines[0] ?? '{}'), { level: 50, err: { message: 'secret' }, msg: 'an MCP request failed outside its server' })
   refused(t, await call(app, 'notifications/cancelled', { requestId: 1 }, { id: undefined }), { status: 500, code: -32603 })
 })
 

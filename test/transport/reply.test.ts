@@ -1,6 +1,7 @@
 import Fastify from 'fastify'
 import genMcp, { fail, McpError, result, toolResult } from 'fastify-gen-mcp'
 import { test } from 'tap'
+import { sendBare } from '../../lib/transport/reply.js'
 import { call, mount } from '../helpers/mount.js'
 import { refused } from '../helpers/refusal.js'
 import { bareServer, echo, toolServer } from '../helpers/servers.js'
@@ -67,4 +68,17 @@ test('headers that a handler set go out with an error as well', async t => {
     })
   })
   t.equal((await call(app, 'tools/call', { name: 'x' })).headers['x-request-cost'], '3')
+})
+
+test('a bare answer cannot follow a head that has left: the connection is dropped', async t => {
+  const app = Fastify()
+  t.teardown(async () => await app.close())
+  app.get('/', (_request, reply) => {
+    reply.raw.write('begun')
+    sendBare(reply, 500, '{}')
+  })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const address = app.server.address()
+  const url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/`
+  await t.rejects(async () => await (await fetch(url)).text())
 })

@@ -8,6 +8,7 @@ function fake (facts: Partial<Alive> = {}) {
   const gone = new Promise<void>(resolve => { leave = resolve })
   const alive: Alive = {
     listen: false,
+    call: facts.listen !== true,
     streaming: false,
     queuedMessages: 0,
     bufferedBytes: 0,
