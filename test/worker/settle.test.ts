@@ -57,5 +57,7 @@ test('a thenable of another maker is waited for like a promise', async t => {
   const thenable = { then: (resolve: (value: number) => void) => { resolve(2) } }
   // Callbacks are typed to return promises; a query builder that is only thenable is returned all the same.
   settle(() => thenable as unknown as Promise<number>, done, failed)
+  t.strictSame(seen, [])
+  await turn()
   t.strictSame(seen, [['done', 2]])
 })
