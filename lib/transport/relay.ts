@@ -56,6 +56,8 @@ export class Relay implements Sink, Beating {
   #streamAfter: NodeJS.Timeout | undefined
   #drained: (() => void)[] | undefined
   #unwatch: (() => void) | undefined
+  /** Why the response could not be handed to Fastify. */
+  #broken: unknown
   #events = 0
   #bytes = 0
 
@@ -201,8 +203,8 @@ export class Relay implements Sink, Beating {
       this.#events++
       return this.#finish(sseEvent(json))
     }
-    // The stream could not be opened, which has been answered.
-    if (this.#state === 'over') return
+    // The stream could not be opened, and the client has been told so.
+    if (this.#broken !== undefined) throw this.#broken
     this.#over()
     this.#count(json)
     this.#hand(() => { sendJson(this.#reply, 200, json) })
@@ -239,6 +241,7 @@ export class Relay implements Sink, Beating {
   }
 
   #recover (error: unknown): void {
+    this.#broken = error
     this.#over()
     this.#streaming = false
     const crash = new McpError({ kind: 'crash' }, { cause: error })

@@ -1,7 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
-import Fastify from 'fastify'
+import Fastify, { type FastifyRequest } from 'fastify'
 import { test } from 'tap'
-import genMcp, { defineServer, messageType, result, stream, toolResult, withArg, type Channel } from 'fastify-gen-mcp'
+import genMcp, { defineServer, messageType, result, stream, toolResult, withArg, type Channel, type ExchangeEnd } from 'fastify-gen-mcp'
+import { Exchange } from '../../lib/channel/exchange.js'
+import { createMount } from '../../lib/mount.js'
+import { readOptions } from '../../lib/options.js'
+import { ResultSink } from '../../lib/suite/in-process.js'
 import { createTestClient, readSse } from 'fastify-gen-mcp/testing'
 import { call } from '../helpers/mount.js'
 import { toolServer } from '../helpers/servers.js'
@@ -41,19 +45,22 @@ test('a notification that runs takes no place from requests', async t => {
 
 // ---- heads that Node refuses
 
-const hooked = { before: (app: { addHook: (name: 'onRequest', hook: (request: unknown, reply: { header: (name: string, value: string) => void }) => Promise<void>) => void }) => { app.addHook('onRequest', async (_request, reply) => { reply.header('x-user', 'Łukasz') }) } }
+const hooked = { before: (app: { addHook: (name: 'onRequest', hook: (request: unknown, reply: { header: (name: string, value: string) => void }) => Promise<void>) => void }) => { app.addHook('onRequest', async (_request, reply) => { reply.header('x-fine', '1'); reply.header('x-user', 'Łukasz') }) } }
 
 for (const [name, server] of [
   ['an answer at once', answers],
   ['an answer that is waited for', toolServer(async () => { await setTimeout(1); return result(toolResult.text('done')) })],
   ['a stream', toolServer(() => stream(1))],
   ['a stream that is waited for', toolServer(async () => { await setTimeout(1); return stream(1) })],
-  ['progress', toolServer((_request, channel: Channel) => { channel.sendProgress(1); return result(toolResult.text('done')) })]
+  ['progress', toolServer((_request, channel: Channel) => { channel.sendProgress(1); return result(toolResult.text('done')) })],
+  ['a log', toolServer((_request, channel: Channel) => { channel.sendLog('info', 'x'); return result(toolResult.text('done')) })],
+  ['an answer to a client that takes event streams alone', answers]
 ] as const) {
   test(`a header of a hook that Node refuses is a crash, and the client is told in JSON-RPC: ${name}`, async t => {
     const { port, ended, gauges, lines } = await stage(t, server, hooked as never)
     const wire = await openWire(t, port)
-    wire.send(postCall({}, { meta: { progressToken: 1 }, headers: { connection: 'close' } }))
+    const accept = name.includes('alone') ? 'text/event-stream' : 'application/json, text/event-stream'
+    wire.send(postCall({}, { meta: { progressToken: 1, 'io.modelcontextprotocol/logLevel': 'debug' }, headers: { connection: 'close', accept } }))
     await within(wire.closed, 'the response')
     t.match(wire.text, /^HTTP\/1\.1 500 /)
     t.match(wire.text, JSON.stringify(BARE))
@@ -217,4 +224,25 @@ test('a thenable that is no promise is waited for', async t => {
   const thenable = { then: (done: (value: unknown) => void) => { done(result(toolResult.text('late'))) } }
   const { app } = await stage(t, toolServer(() => thenable as never), { listen: false })
   t.match((await call(app, 'tools/call', { name: 'x', arguments: {} })).json(), { result: { content: [{ text: 'late' }] } })
+})
+
+test('a crash whose own answer cannot be sent is logged, and the exchange ends', async t => {
+  const lines: string[] = []
+  const { log } = Fastify({ logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+  const ends: ExchangeEnd[] = []
+  const sink = new (class extends ResultSink { override end (): void { throw new Error('the line is cut') } })()
+  const exchange = new Exchange({
+    mount: createMount(readOptions({ server: answers }), log),
+    request: { method: 'tools/call', id: 1, params: { name: 'x', arguments: {} }, meta: { protocolVersion: '2026-07-28', clientCapabilities: {}, extra: {} } },
+    // What a callback reads of it.
+    httpRequest: { log } as unknown as FastifyRequest,
+    protocolVersion: '2026-07-28',
+    principal: undefined,
+    retry: undefined,
+    traced: undefined,
+    onEnded: ({ worker }) => { ends.push(worker.end()) }
+  }, sink)
+  exchange.run()
+  t.match(ends, [{ cause: 'crash', reason: { message: 'the line is cut' } }])
+  t.equal(lines.length, 2)
 })
