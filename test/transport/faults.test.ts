@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import Fastify, { type FastifyRequest } from 'fastify'
 import { test } from 'tap'
@@ -245,4 +246,19 @@ test('a crash whose own answer cannot be sent is logged, and the exchange ends',
   exchange.run()
   t.match(ends, [{ cause: 'crash', reason: { message: 'the line is cut' } }])
   t.equal(lines.length, 2)
+})
+
+test('what a source has while the answer is being handed on is for nobody', async t => {
+  const emitter = new EventEmitter()
+  const server = toolServer<never, string>((_request, channel) => {
+    channel.on(emitter, 'news', () => 'late')
+    return result(toolResult.text('done'))
+  }, { messages: messageType<string>() })
+  const { app, ended } = await stage(t, server, {
+    listen: false,
+    before: app => { app.addHook('onSend', (_request, _reply, payload, done) => { emitter.emit('news'); done(null, payload) }) }
+  })
+  t.equal((await call(app, 'tools/call', { name: 'x', arguments: {} })).statusCode, 200)
+  t.match(await ended(), [{ cause: 'result', undelivered: 0 }])
+  t.equal(emitter.listenerCount('news'), 0)
 })
