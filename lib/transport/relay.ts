@@ -50,6 +50,8 @@ export class Relay implements Sink, Beating {
   /** Text of events that wait for the end of the tick, or for the head. */
   #pending = ''
   #last = false
+  /** The client is not there any more. */
+  #left = false
   #flushing = false
   #beats = false
   quiet = 0
@@ -77,7 +79,7 @@ export class Relay implements Sink, Beating {
   get bufferedBytes (): number { return this.#pending.length + this.#reply.raw.writableLength }
   get leaving (): boolean {
     const { raw } = this.#reply
-    return !isGone(raw) && (!raw.writableEnded || raw.writableLength > LARGE)
+    return !this.#left && (!raw.writableEnded || raw.writableLength > LARGE)
   }
 
   get timers (): number { return (this.#beats ? 1 : 0) + (this.#streamAfter === undefined ? 0 : 1) }
@@ -91,10 +93,7 @@ export class Relay implements Sink, Beating {
   attend (): void {
     const { raw } = this.#reply
     // On HTTP/1.1 the request closes when its body has been read, so that only the response tells of the client.
-    if (isGone(raw)) {
-      this.#owner?.close('disconnect')
-      return
-    }
+    if (isGone(raw)) return this.#gone()
     raw.once('close', () => { this.#gone() })
     if (raw.socket === null) this.#watchQueued()
     const { streamAfter } = this.#settings
@@ -163,6 +162,7 @@ export class Relay implements Sink, Beating {
   }
 
   abort (): void {
+    this.#left = true
     this.#over()
     this.#pending = ''
     this.#reply.raw.destroy()
@@ -345,6 +345,8 @@ export class Relay implements Sink, Beating {
   }
 
   #gone (): void {
+    // A response behind another one tells nobody that it has closed: nobody is to wait for that.
+    this.#left = true
     if (this.#state === 'over') return
     this.#over()
     this.#owner?.close('disconnect')
