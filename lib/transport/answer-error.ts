@@ -1,7 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { McpError, Refusal } from '../errors.js'
 import { readId } from '../decode/envelope.js'
-import { failStream } from './relay.js'
+import { failStream, setStreamHeaders } from './event-stream.js'
 import { sendBare, sendError } from './reply.js'
 import { reportRefusal } from './report.js'
 import { readAccept } from './accept.js'
@@ -32,7 +32,7 @@ export function createErrorHandler (codec: Codec): (error: FastifyError, httpReq
     const json = codec.error(readId(httpRequest.body), answer)
     const { json: takesJson, sse } = readAccept(httpRequest.headers.accept)
     // A client that takes event streams alone is answered in one; another status than 200 no stream can have.
-    if (answer.statusCode === 200 && sse && !takesJson) reply.code(200).header('content-type', 'text/event-stream').send(sseEvent(json))
+    if (answer.statusCode === 200 && sse && !takesJson) setStreamHeaders(reply.code(200)).send(sseEvent(json))
     else sendError(reply, answer, json)
   }
 }

@@ -37,14 +37,14 @@ const NO_STREAM: Accepted = { json: true, sse: false }
 export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRequest, reply: FastifyReply) => void {
   const { settings } = mount
   const onEnded = createReporter(settings.onEnd)
-  const pulse = new Pulse(settings.keepAlive)
+  const pulses = { keepAlive: new Pulse(settings.keepAlive), streamAfter: new Pulse(settings.streamAfter) }
 
   function answer (envelope: RequestEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
     const { request, params, cacheable } = decode(mount, envelope, httpRequest)
     const principal = settings.principal?.(httpRequest)
     const retry = readRetry(request, params, () => forPrincipal(mount.tokens, principal, 'package'))
     const accepted = admit(mount, request, httpRequest)
-    const relay = new Relay(reply, codec, { id: request.id, cacheable, retried: retry !== undefined }, accepted, settings, pulse)
+    const relay = new Relay(reply, codec, { id: request.id, cacheable, retried: retry !== undefined }, accepted, settings, pulses)
     run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry, traced: createTrace(request, httpRequest), onEnded }, relay)
   }
 
@@ -54,7 +54,7 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
     checkNotificationHeaders(httpRequest.headers, envelope.method, typeof version === 'string' ? version : undefined)
     const request = decodeNotification(envelope)
     if (mount.draining) throw shutdown(settings.limits)
-    const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, NO_STREAM, settings, pulse)
+    const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, NO_STREAM, settings, pulses)
     if (request === undefined) return relay.end({ type: 'accepted' })
     const principal = settings.principal?.(httpRequest)
     run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry: undefined, traced: createTrace(request, httpRequest), onEnded }, relay)

@@ -1,15 +1,15 @@
-/** What is quiet until it is told of a beat it missed. */
+/** What is told when it has been quiet for a while. */
 export interface Beating {
-  /** Called about as often as the period is long while it is quiet. */
+  /** Called when it has been quiet for a period or up to a part of one longer, and then again each period. */
   beat (): void
-  /** Parts of the period for which it has been quiet: set to 0 by whatever it sends. */
+  /** Looks at it since it was last heard of: set to 0 by whatever it sends. */
   quiet: number
 }
 
 /** How many times a period it is looked who is quiet: a quiet time is at most this part of it too long. */
 const LOOKS = 8
 
-/** One timer for all open streams of a mount: a timer for each would cost more than the stream says. */
+/** One timer for all that wait on a mount: a timer for each would cost a call a tenth of its time. */
 export class Pulse {
   readonly #period: number
   readonly #beating = new Set<Beating>()
@@ -23,22 +23,36 @@ export class Pulse {
   /** False where nothing beats. */
   add (beating: Beating): boolean {
     if (this.#period === 0) return false
+    beating.quiet = 0
     this.#beating.add(beating)
-    this.#timer ??= setInterval(() => { this.#look() }, this.#period / LOOKS)
+    // It holds nobody's process: whoever waits has a connection, which does.
+    this.#timer ??= setInterval(() => { this.#look() }, this.#period / LOOKS).unref()
     return true
   }
 
   remove (beating: Beating): void {
-    if (!this.#beating.delete(beating) || this.#beating.size > 0) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
+    this.#beating.delete(beating)
   }
 
   #look (): void {
+    if (this.#beating.size === 0) {
+      // Only now, since calls come and go faster than a timer is made.
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
     for (const beating of this.#beating) {
-      if (++beating.quiet < LOOKS) continue
+      // The first look may come at once, so that it takes one more.
+      if (++beating.quiet <= LOOKS) continue
       beating.quiet = 0
       beating.beat()
     }
   }
+}
+
+/** The pulses of a mount. */
+export interface Pulses {
+  /** Of open streams, which send a comment. */
+  readonly keepAlive: Pulse
+  /** Of silent calls, which become streams. */
+  readonly streamAfter: Pulse
 }

@@ -21,6 +21,16 @@ export async function createBareHttp (changes) {
   return server.address().port
 }
 
+/** A Fastify route whose handler is an async function. */
+export async function createBareAsyncFastify () {
+  const app = Fastify()
+  app.post('/mcp', async ({ body }, reply) => {
+    reply.header('cache-control', 'no-store')
+    return echo(body)
+  })
+  return await listenOn(app)
+}
+
 /** A Fastify route; its streams take the response out of Fastify's hands. */
 export async function createBareFastify (changes) {
   const app = Fastify()
@@ -34,6 +44,10 @@ export async function createBareFastify (changes) {
     // The header that the plugin sets too, so that the bytes are the same.
     reply.header('cache-control', 'no-store').send(echo(body))
   })
+  return await listenOn(app)
+}
+
+async function listenOn (app) {
   await app.listen({ port: 0, host: '127.0.0.1' })
   return app.server.address().port
 }

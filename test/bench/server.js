@@ -1,11 +1,11 @@
 /** The process of one server, and what the bench asks of it. */
 import { EventEmitter } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
-import { createBareFastify, createBareHttp } from './bare.js'
+import { createBareAsyncFastify, createBareFastify, createBareHttp } from './bare.js'
 import { createOurs } from './ours.js'
 import { answerCalls } from './process.js'
 
-const kinds = { http: createBareHttp, fastify: createBareFastify, ours: createOurs }
+const kinds = { http: createBareHttp, fastify: createBareFastify, 'fastify-async': createBareAsyncFastify, ours: createOurs }
 const changes = new EventEmitter().setMaxListeners(0)
 
 answerCalls({

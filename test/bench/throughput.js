@@ -9,11 +9,12 @@ const FULL = 0.9
 /** An echo call, answered with JSON. */
 export async function measureJson ({ rounds, roundMs, nodeOptions }) {
   const results = await compete({ rounds, roundMs, nodeOptions, connections: 32, warmUp: 20_000 }, {
-    fastify: ['fastify', 'echo'], sync: ['ours', 'echo'], async: ['ours', 'echo-async'], http: ['http', 'echo']
+    fastify: ['fastify', 'echo'], asyncFastify: ['fastify-async', 'echo'], sync: ['ours', 'echo'], async: ['ours', 'echo-async'], http: ['http', 'echo']
   })
   return [
     compare('JSON, sync handler / Fastify', results.fastify, results.sync, { least: 0.85 }, 'calls'),
-    compare('JSON, async handler / Fastify', results.fastify, results.async, { least: 0.85 }, 'calls'),
+    compare('JSON, async handler / Fastify, async handler', results.asyncFastify, results.async, { least: 0.85 }, 'calls'),
+    compare('JSON, async handler / Fastify, sync handler', results.fastify, results.async, undefined, 'calls'),
     compare('JSON, sync handler / node:http', results.http, results.sync, undefined, 'calls'),
     compare('JSON, bare Fastify / node:http', results.http, results.fastify, undefined, 'calls'),
     compareCpu('JSON, CPU of a call / Fastify', results.fastify, results.sync)
