@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { channel as diagnosticsChannel } from 'node:diagnostics_channel'
+import { readdir, readFile } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import { test, type Test } from 'tap'
 import { defineServer, fail, listToolsResult, messageType, result, stream, toolResult, type ExchangeEnd, type ExchangeRef, type McpRequest, type Server } from 'fastify-gen-mcp'
@@ -257,6 +258,75 @@ test('a store is seen by a handleMessage that others caused, and by handleClose 
   storage.run('another request', () => { started.close?.() })
   await ended(2)
   t.strictSame(seen, [['handleMessage', 'span'], ['disconnect', 'span'], ['closed', 'span']])
+})
+
+// ---- trace context
+
+const PARENT = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, tracestate: 'vendor=1', baggage: 'user=ada' }
+const LINKED = { traceparent: `00-${'c'.repeat(32)}-${'d'.repeat(16)}-00`, tracestate: 'gateway=2', baggage: 'user=bob' }
+
+test('every event has the parent of its trace, and the one of the HTTP headers to link to: OTEL-04, case 092', async t => {
+  const heard = listen(t, 'both')
+  const { app, ended } = await stage(t, createStreamServer(), { listen: false })
+  await call(app, 'tools/call', TOOL, { meta: PARENT, headers: LINKED })
+  await ended()
+  t.ok(heard.length > EVENTS.length)
+  for (const { name, traced: { request: { meta }, httpRequest: { headers } } } of heard) {
+    t.match(meta, PARENT, name)
+    t.match(headers, LINKED, name)
+  }
+
+  heard.length = 0
+  await call(app, 'tools/call', TOOL, { headers: LINKED })
+  await ended(2)
+  t.ok(heard.length > EVENTS.length)
+  for (const { name, traced } of heard) t.match(traced.request.meta, LINKED, name)
+})
+
+test('a notification has the parent of its trace: OTEL-04', async t => {
+  const heard = listen(t, 'both')
+  const app = await mount(t, { server: createStreamServer({ capabilities: { tools: {} } }) })
+  const notify = async (meta: object): Promise<unknown> => await call(app, 'notifications/cancelled', {}, {
+    body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, _meta: meta } }), headers: LINKED
+  })
+  await notify(PARENT)
+  t.ok(heard.length > EVENTS.length)
+  for (const { name, traced } of heard) t.match(traced.request.meta, PARENT, name)
+  heard.length = 0
+  await notify({})
+  for (const { name, traced } of heard) t.match(traced.request.meta, LINKED, name)
+})
+
+test('a subscriber that makes a span of each exchange needs no more than the channels, and each line of the log can have its trace: OTEL-04, OTEL-07, case 092', async t => {
+  // What a tracing library does: the store is the span that is current, and the logger asks for it.
+  const storage = new AsyncLocalStorage<{ readonly traceId: string | undefined }>()
+  const start = diagnosticsChannel('tracing:fastify-gen-mcp:exchange:start')
+  start.bindStore(storage, message => ({ traceId: (message as Traced).request.meta.traceparent?.slice(3, 35) }))
+  t.teardown(() => { start.unbindStore(storage) })
+  const lines: { readonly msg: string, readonly traceId?: string }[] = []
+  const logger = { level: 'debug', mixin: () => ({ ...storage.getStore() }), stream: { write: (line: string) => { lines.push(JSON.parse(line) as typeof lines[number]) } } }
+  const app = await mount(t, {
+    server: toolServer(async (_request, channel) => {
+      channel.log.info('from the tool')
+      await setImmediate()
+      channel.log.info('and later')
+      return result(toolResult.text('x'))
+    })
+  }, { logger })
+  await Promise.all([PARENT, LINKED].map(async meta => await call(app, 'tools/call', TOOL, { meta })))
+  const traces = (msg: string): readonly unknown[] => lines.filter(line => line.msg === msg).map(({ traceId }) => traceId).sort()
+  for (const msg of ['from the tool', 'and later', 'an MCP exchange ended']) t.strictSame(traces(msg), ['a'.repeat(32), 'c'.repeat(32)], msg)
+})
+
+test('no tracing library is installed with the package, or looked for: OTEL-07', async t => {
+  const { dependencies, peerDependencies } = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8')) as Record<string, Record<string, string>>
+  const needed = Object.keys({ ...dependencies, ...peerDependencies })
+  t.ok(needed.includes('fastify'))
+  t.strictSame(needed.filter(name => /opentelemetry|dd-trace/.test(name)), [])
+  const lib = new URL('../lib/', import.meta.url)
+  const files = (await readdir(lib, { recursive: true })).filter(file => file.endsWith('.ts'))
+  t.ok(files.length > 50)
+  for (const file of files) t.notMatch(await readFile(new URL(file, lib), 'utf8'), /from '@opentelemetry|import\('@opentelemetry/, file)
 })
 
 // ---- dead letters

@@ -17,9 +17,14 @@ export interface RequestMeta {
   readonly logLevel?: LogLevel
   /** Present when the client wants progress; sent back as it came. */
   readonly progressToken?: RequestId
-  /** W3C Trace Context and Baggage, as sent and bounded in length; a malformed value is left out. */
+  /**
+   * W3C Trace Context: the parent of what this request does, from `_meta`, else from the HTTP header of that name. Where both name one, the header's is
+   * still in `httpRequest.headers`, to link to. As sent; what is malformed is left out, here and below. Of a client's making: never authorize by it.
+   */
   readonly traceparent?: string
+  /** From where `traceparent` is; at most 512 characters. */
   readonly tracestate?: string
+  /** W3C Baggage, from `_meta`, else from the header if `traceparent` is from there; at most 8192 characters. It may hold what is no log's business. */
   readonly baggage?: string
   /** Every other key, untouched. */
   readonly extra: JsonObject

@@ -1,3 +1,4 @@
+import { isObject } from '../decode/envelope.js'
 import type { ClientCapabilities, JsonObject } from '../protocol/index.js'
 
 /**
@@ -27,10 +28,6 @@ function missingMembers (declared: unknown, wanted: JsonObject, elicitation: boo
     return !(elicitation && name === 'form' && !isObject(read(declared, 'url')))
   })
   return lacks.length === 0 ? undefined : Object.fromEntries(lacks)
-}
-
-function isObject (value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** An own member: names come from clients and authors, and `constructor` is one too. */

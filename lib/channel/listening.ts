@@ -1,11 +1,9 @@
-import type { SubscriptionFilter } from '../protocol/index.js'
+import { metaKeys, type SubscriptionFilter } from '../protocol/index.js'
 import type { ServerNotification } from '../../types/channel.js'
 import type { RequestId } from '../../types/request.js'
 import type { ListenJob } from '../worker/job.js'
 import type { Offer } from '../worker/offer.js'
 import type { Sink } from '../worker/sink.js'
-
-const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** Which member of the filter asks for a notification. */
 const members = {
@@ -27,14 +25,14 @@ export class Listening implements ListenJob {
   readonly #requested: SubscriptionFilter
   readonly #job: { readonly offer: Offer | undefined, readonly sink: Sink }
   /** Stamped on everything that is sent. */
-  readonly meta: { readonly [SUBSCRIPTION_ID]: RequestId }
+  readonly meta: { readonly [metaKeys.subscriptionId]: RequestId }
   #honored: SubscriptionFilter | undefined
   #uris: ReadonlySet<string> | undefined
 
   constructor (id: RequestId, requested: SubscriptionFilter, job: { readonly offer: Offer | undefined, readonly sink: Sink }) {
     this.#requested = requested
     this.#job = job
-    this.meta = { [SUBSCRIPTION_ID]: id }
+    this.meta = { [metaKeys.subscriptionId]: id }
   }
 
   get acknowledged (): boolean {

@@ -1,5 +1,6 @@
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
+import type { IncomingHttpHeaders } from 'node:http'
 import { McpError, Refusal } from '../errors.js'
 import { methods, type JsonObject, type Method, type SubscriptionFilter } from '../protocol/index.js'
 import { firstProblem } from '../schema.js'
@@ -54,7 +55,7 @@ export function decodeRequest ({ method, check }: KnownMethod, envelope: Extract
 }
 
 /** The notification, or undefined for one that the revision does not define; throws 400 for params that do not fit. */
-export function decodeNotification ({ method, params = {} }: Envelope): McpNotification | undefined {
+export function decodeNotification ({ method, params = {} }: Envelope, headers: IncomingHttpHeaders = {}): McpNotification | undefined {
   const found = known.get(method)
   if (found === undefined || found.kind !== 'notification') return undefined
   if (!found.check.Check(params)) throw new Refusal({ kind: 'invalidParams', issues: [firstProblem(found.check, params)] }, 400)
@@ -63,7 +64,7 @@ export function decodeNotification ({ method, params = {} }: Envelope): McpNotif
     // The one notification that there is.
     method: method as McpNotification['method'],
     params: Object.freeze({ requestId, ...(reason !== undefined && { reason }) }),
-    meta: decodeNotificationMeta(_meta)
+    meta: decodeNotificationMeta(_meta, headers)
   })
 }
 

@@ -12,6 +12,8 @@ const MAX_DEPTH = 256
 export function createJsonParser (fastify: FastifyInstance): FastifyBodyParser<Buffer> {
   const parse = fastify.getDefaultJsonParser('remove', 'remove')
   return (request, body, done) => {
+    // Some clients name a type for the body that a DELETE does not have.
+    if (body.length === 0 && request.method === 'DELETE') return done(null, undefined)
     if (!isPlain(request.headers['content-encoding'])) return done(new McpError({ kind: 'mediaType' }))
     if (!isUtf8(body)) return done(new McpError({ kind: 'parse' }))
     // Each level takes a byte at its beginning and one at its end.

@@ -1,19 +1,16 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { TSchema } from '@sinclair/typebox'
 import { Refusal } from '../errors.js'
-import { Implementation, LoggingLevel, type ClientCapabilities, type JsonObject } from '../protocol/index.js'
+import { Implementation, LoggingLevel, metaKeys, type ClientCapabilities, type JsonObject } from '../protocol/index.js'
 import { isObject, isRequestId } from './envelope.js'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { LogLevel, ProtocolVersion, RequestMeta } from '../../types/request.js'
-
-const PREFIX = 'io.modelcontextprotocol/'
-export const PROTOCOL_VERSION = `${PREFIX}protocolVersion`
-export const CLIENT_CAPABILITIES = `${PREFIX}clientCapabilities`
-const CLIENT_INFO = `${PREFIX}clientInfo`
-const LOG_LEVEL = `${PREFIX}logLevel`
 
 /** Lengths past which trace context is left out (W3C Trace Context 3.3, W3C Baggage 3.3). */
 const TRACE_LENGTHS = { traceparent: 55, tracestate: 512, baggage: 8192 }
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+/** What a header may carry, so that whoever passes it on does not fail. */
+const HEADER_TEXT = /^[\t -~]*$/
 
 const implementation = TypeCompiler.Compile(Implementation as TSchema)
 const logLevel = TypeCompiler.Compile(LoggingLevel as TSchema)
@@ -27,41 +24,44 @@ export function readVersion (params: unknown): string {
   if (!isObject(params)) throw incomplete('params', 'must be an object')
   const { _meta: meta } = params
   if (!isObject(meta)) throw incomplete('params._meta', 'must be an object')
-  const version = meta[PROTOCOL_VERSION]
-  if (typeof version !== 'string') throw incomplete(`params._meta["${PROTOCOL_VERSION}"]`, 'must be a string')
+  const version = meta[metaKeys.protocolVersion]
+  if (typeof version !== 'string') throw incomplete(`params._meta["${metaKeys.protocolVersion}"]`, 'must be a string')
   return version
 }
 
-/** The `_meta` of a request whose version has been accepted. A log level or progress token that is none is refused; a client info that is none is left out. */
-export function decodeMeta (meta: JsonObject, protocolVersion: ProtocolVersion): RequestMeta {
-  const capabilities = meta[CLIENT_CAPABILITIES]
-  if (!isObject(capabilities)) throw incomplete(`params._meta["${CLIENT_CAPABILITIES}"]`, 'must be an object')
-  const draft = readMembers(meta)
+/**
+ * The `_meta` of a request whose version has been accepted. A log level or progress token that is none is refused; a client info that is none is left out.
+ * Trace context may be in the HTTP headers too.
+ */
+export function decodeMeta (meta: JsonObject, protocolVersion: ProtocolVersion, headers: IncomingHttpHeaders = {}): RequestMeta {
+  const capabilities = meta[metaKeys.clientCapabilities]
+  if (!isObject(capabilities)) throw incomplete(`params._meta["${metaKeys.clientCapabilities}"]`, 'must be an object')
+  const draft = readMembers(meta, headers)
   draft.protocolVersion = protocolVersion
   draft.clientCapabilities = declared(capabilities)
   return Object.freeze(draft as RequestMeta)
 }
 
 /** The `_meta` of a notification, which need not have one. */
-export function decodeNotificationMeta (meta: unknown): Partial<RequestMeta> {
-  return Object.freeze(isObject(meta) ? readMembers(meta) : { extra: NO_EXTRA })
+export function decodeNotificationMeta (meta: unknown, headers: IncomingHttpHeaders = {}): Partial<RequestMeta> {
+  return Object.freeze(readMembers(isObject(meta) ? meta : NO_EXTRA, headers))
 }
 
-function readMembers (meta: JsonObject): Partial<Draft> {
+function readMembers (meta: JsonObject, headers: IncomingHttpHeaders): Partial<Draft> {
   const draft: Partial<Draft> = { extra: NO_EXTRA }
   let extra: { [key: string]: JsonObject[string] } | undefined
   for (const key in meta) {
     // Walking its own keys.
     const value = meta[key] as JsonObject[string]
     switch (key) {
-      case PROTOCOL_VERSION:
-      case CLIENT_CAPABILITIES:
+      case metaKeys.protocolVersion:
+      case metaKeys.clientCapabilities:
         break
-      case CLIENT_INFO:
+      case metaKeys.clientInfo:
         if (implementation.Check(value)) draft.clientInfo = value as unknown as Implementation
         break
-      case LOG_LEVEL:
-        if (!logLevel.Check(value)) throw incomplete(`params._meta["${LOG_LEVEL}"]`, 'is no log level')
+      case metaKeys.logLevel:
+        if (!logLevel.Check(value)) throw incomplete(`params._meta["${metaKeys.logLevel}"]`, 'is no log level')
         draft.logLevel = value as LogLevel
         break
       case 'progressToken':
@@ -78,7 +78,17 @@ function readMembers (meta: JsonObject): Partial<Draft> {
     }
   }
   if (extra !== undefined) draft.extra = Object.freeze(extra)
+  if (headers['traceparent'] !== undefined && draft.traceparent === undefined) readTraceHeaders(draft, headers)
   return draft
+}
+
+/** Headers count where `_meta` names no parent and they do. A state belongs to its parent; a baggage needs none (W3C Trace Context 3.3, W3C Baggage 3). */
+function readTraceHeaders (draft: Partial<Draft>, { traceparent, tracestate, baggage }: IncomingHttpHeaders): void {
+  if (!isTrace('traceparent', traceparent)) return
+  draft.traceparent = traceparent
+  if (isTrace('tracestate', tracestate)) draft.tracestate = tracestate
+  else delete draft.tracestate
+  if (draft.baggage === undefined && isTrace('baggage', baggage)) draft.baggage = baggage
 }
 
 /** A capability counts as declared when its value is an object; anything else is dropped here, so that nobody has to look. */
@@ -91,7 +101,7 @@ function declared (capabilities: JsonObject): ClientCapabilities {
 
 function isTrace (key: keyof typeof TRACE_LENGTHS, value: unknown): value is string {
   if (typeof value !== 'string' || value.length > TRACE_LENGTHS[key]) return false
-  return key !== 'traceparent' || TRACEPARENT.test(value)
+  return key === 'traceparent' ? TRACEPARENT.test(value) : HEADER_TEXT.test(value) && value.includes('=')
 }
 
 function incomplete (path: string, message: string): Refusal {

@@ -71,7 +71,7 @@ class RequestInMemory<Msg, M extends McpMethod> implements TestExchange<Msg, M> 
 
   #decode (method: M, params: JsonObject): Round {
     // composeParams has put a `_meta` in.
-    const meta = decodeMeta(params['_meta'] as JsonObject, REVISION)
+    const meta = decodeMeta(params['_meta'] as JsonObject, REVISION, composeHeaders(method, params, this.#options.headers))
     const request = decodeRequest(findMethod(method), { kind: 'request', id: ++this.#requests, method, params }, params, meta)
     return { request, params }
   }

@@ -1,6 +1,5 @@
 import { isObject } from '../decode/envelope.js'
-import { CLIENT_CAPABILITIES, PROTOCOL_VERSION } from '../decode/meta.js'
-import { methods, REVISION, type JsonObject, type JsonValue } from '../protocol/index.js'
+import { metaKeys, methods, REVISION, type JsonObject, type JsonValue } from '../protocol/index.js'
 import { encodeHeaderValue } from '../transport/header-value.js'
 import { SseParser } from './sse.js'
 import type { InputRequiredResult } from '../protocol/index.js'
@@ -14,7 +13,6 @@ export type Reply<M extends McpMethod> = Pick<TestAnswer<M>, 'result' | 'error'>
 /** What a request brings back to a server that asked. */
 export type Retry = { readonly inputResponses?: JsonObject, readonly requestState?: string }
 
-const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
 /** How often a server may ask before something must be wrong. */
 const MAX_ROUNDS = 10
 
@@ -27,9 +25,9 @@ export function composeParams (params: object, { capabilities = {}, logLevel, pr
     ...params,
     ...retry,
     _meta: {
-      [PROTOCOL_VERSION]: REVISION,
-      [CLIENT_CAPABILITIES]: capabilities,
-      ...(logLevel !== undefined && { [LOG_LEVEL]: logLevel }),
+      [metaKeys.protocolVersion]: REVISION,
+      [metaKeys.clientCapabilities]: capabilities,
+      ...(logLevel !== undefined && { [metaKeys.logLevel]: logLevel }),
       ...(progressToken !== undefined && { progressToken }),
       ...meta
     }

@@ -1,3 +1,4 @@
+import { createDeferred, type Deferred } from '../deferred.js'
 import { request as httpRequest, Server, type Agent, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http'
 import { flattenHeaders, ResponseReader, sendUntilComplete, type Retry } from './message.js'
 import type { FastifyInstance } from 'fastify'
@@ -30,8 +31,8 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
   /** Resolves when the first round has been sent, rejects when that failed. */
   readonly sent: Promise<void>
   readonly #target: RequestOptions
-  readonly #heads = withResolvers<Head>()
-  readonly #sends = withResolvers<void>()
+  readonly #heads = createQuiet<Head>()
+  readonly #sends = createQuiet<void>()
   readonly #notifications: JsonObject[] = []
   #given = 0
   #comments = 0
@@ -165,15 +166,11 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
   }
 }
 
-interface Resolvers<T> { readonly promise: Promise<T>, readonly resolve: (value: T) => void, readonly reject: (reason: Error) => void }
-
-/** A promise with its functions, which is never an unhandled rejection. */
-function withResolvers<T> (): Resolvers<T> {
-  let functions: Pick<Resolvers<T>, 'resolve' | 'reject'> | undefined
-  const promise = new Promise<T>((resolve, reject) => { functions = { resolve, reject } })
-  promise.catch(ignore)
-  // A promise calls its executor at once.
-  return { promise, ...functions as Pick<Resolvers<T>, 'resolve' | 'reject'> }
+/** One that is never an unhandled rejection. */
+function createQuiet<T> (): Deferred<T> {
+  const deferred = createDeferred<T>()
+  deferred.promise.catch(ignore)
+  return deferred
 }
 
 function ignore (): void {}

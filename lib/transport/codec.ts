@@ -1,9 +1,6 @@
 import { errorObject, type McpError } from '../errors.js'
-import type { Implementation, JsonObject } from '../protocol/index.js'
+import { metaKeys, type Implementation, type JsonObject } from '../protocol/index.js'
 import type { RequestId } from '../../types/request.js'
-
-const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
-const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** What the codec must know of the request that is answered. */
 export interface Answered {
@@ -32,12 +29,12 @@ export interface Codec {
 
 /** The codec of the current revision. With `info`, results that name no server are stamped with it (2026-07-28, Overview, Per-response protocol fields). */
 export function createCodec (info: Implementation | undefined): Codec {
-  const meta = info === undefined ? undefined : `"_meta":{"${SERVER_INFO}":${JSON.stringify(info)}}`
+  const meta = info === undefined ? undefined : `"_meta":{"${metaKeys.serverInfo}":${JSON.stringify(info)}}`
 
   function stamp (result: Readonly<Record<string, unknown>>): string {
     const own = result['_meta']
     if (own !== undefined) {
-      return stringifyObject(info === undefined ? result : { ...result, _meta: { [SERVER_INFO]: info, ...own as object } })
+      return stringifyObject(info === undefined ? result : { ...result, _meta: { [metaKeys.serverInfo]: info, ...own as object } })
     }
     const json = stringifyObject(result)
     return meta === undefined ? json : `${json.slice(0, -1)},${meta}}`
@@ -61,7 +58,7 @@ export function createCodec (info: Implementation | undefined): Codec {
     progress: (token, progress, total, message) =>
       `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${JSON.stringify(token)},"progress":${progress}` +
       `${total === undefined ? '' : `,"total":${total}`}${message === undefined ? '' : `,"message":${JSON.stringify(String(message))}`}}}`,
-    complete: ({ id }) => envelope(id, `"result":${stamp({ resultType: 'complete', _meta: { [SUBSCRIPTION_ID]: id } })}`)
+    complete: ({ id }) => envelope(id, `"result":${stamp({ resultType: 'complete', _meta: { [metaKeys.subscriptionId]: id } })}`)
   }
 }
 

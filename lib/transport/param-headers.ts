@@ -1,4 +1,6 @@
+import { isObject } from '../decode/envelope.js'
 import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
+import { REVISION } from '../protocol/index.js'
 import { decodeHeaderValue } from './header-value.js'
 import type { FastifyRequest } from 'fastify'
 import type { JsonObject, JsonSchema } from '../protocol/index.js'
@@ -18,6 +20,8 @@ const annotatedOf = new WeakMap<JsonSchema, readonly Annotated[]>()
  * Behavior for Custom Headers). Headers that the schema does not know are ignored.
  */
 export function checkParamHeaders (inputSchema: JsonSchema, request: CallToolRequest, httpRequest: FastifyRequest): void {
+  // No older revision has them.
+  if (request.meta.protocolVersion !== REVISION) return
   for (const { header, path } of readAnnotations(inputSchema)) {
     const name = `Mcp-Param-${header as string}`
     // Node joins what is sent twice into one string.
@@ -96,10 +100,6 @@ function says (header: string, value: unknown): boolean {
   if (typeof value === 'boolean') return header === String(value)
   // Beyond the safe integers two different numbers compare as equal.
   return Number.isSafeInteger(value) && /^-?\d+(?:\.0+)?$/.test(header) && Number(header) === value
-}
-
-function isObject (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function problem (header: string, problem: 'missing' | 'mismatch' | 'malformed'): McpError {

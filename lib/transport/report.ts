@@ -1,5 +1,6 @@
 import { isObject } from '../decode/envelope.js'
 import { traceEnd, type Traced } from '../observe.js'
+import { REVISION } from '../protocol/index.js'
 import { settle } from '../worker/settle.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { McpError } from '../errors.js'
@@ -32,13 +33,16 @@ export function reportRefusal ({ log, body, headers }: FastifyRequest, { reason,
   if (!isDebugging(log)) return
   const method = isObject(body) && typeof body['method'] === 'string' ? body['method'].slice(0, 100) : undefined
   log.debug({
-    mcp: { method, era: 'modern', outcome: 'refused', reason: reason.kind, rpcCode, statusCode, accept: headers.accept, protocolVersion: headers['mcp-protocol-version'] }
+    mcp: { method, outcome: 'refused', reason: reason.kind, rpcCode, statusCode, accept: headers.accept, protocolVersion: headers['mcp-protocol-version'] }
   }, 'an MCP request was refused')
 }
 
-/** No arguments, states, headers or results: they may hold secrets. Of an error its code or name, since a message may quote them. */
+/**
+ * No arguments, states, headers or results: they may hold secrets, and so may a baggage. Of an error its code or name, since a message may quote them.
+ */
 function describeEnd ({ cause, reason, requestId: _, ...facts }: ExchangeEnd, { meta }: Ended['request']): object {
-  return { ...facts, era: 'modern', client: meta.clientInfo?.name, outcome: outcomeOf(cause), cause, reason: nameOf(reason) }
+  const era = facts.protocolVersion === REVISION ? 'modern' : 'legacy'
+  return { ...facts, era, client: meta.clientInfo?.name, traceparent: meta.traceparent, outcome: outcomeOf(cause), cause, reason: nameOf(reason) }
 }
 
 function outcomeOf (cause: ExchangeEnd['cause']): 'finished' | 'errored' | 'aborted' {

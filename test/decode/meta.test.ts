@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { decodeMeta, decodeNotificationMeta, readVersion } from '../../lib/decode/meta.js'
 import { McpError } from '../../lib/errors.js'
-import { result, toolResult, type RequestMeta } from 'fastify-gen-mcp'
+import { result, toolResult, type JsonObject, type RequestMeta } from 'fastify-gen-mcp'
 import { call, meta, mount } from '../helpers/mount.js'
 import { createStreamer, refused } from '../helpers/refusal.js'
 import { bareServer, echo, toolServer } from '../helpers/servers.js'
@@ -83,24 +83,128 @@ test('a progress token is a string or an integer, and anything else is refused w
   }
 })
 
-test('trace context is passed on as it came: META-11', async t => {
-  const trace = { traceparent: PARENT, tracestate: 'rojo=00f067aa0ba902b7', baggage: 'userId=alice' }
-  t.match(await received(t, trace), trace)
-  t.strictSame((await received(t, trace)).extra, {})
+// ---- trace context
+
+const TRACE = { traceparent: PARENT, tracestate: 'rojo=00f067aa0ba902b7', baggage: 'userId=alice' }
+const OTHER = { traceparent: '00-11111111111111111111111111111111-2222222222222222-00', tracestate: 'congo=t61rcWkgMzE', baggage: 'userId=bob' }
+/** Values that are no trace context, by their names; those that are not strings only JSON can say. */
+const MALFORMED = {
+  traceparent: [
+    5, null, {}, [PARENT], '', 'x', 'garbage', PARENT.toUpperCase(), `${PARENT}-00`, PARENT.slice(1), `ff${PARENT.slice(2)}`, `00-${'0'.repeat(32)}${PARENT.slice(35)}`,
+    `${PARENT.slice(0, 36)}${'0'.repeat(16)}-01`, `${PARENT}\n`, `${PARENT}, ${PARENT}`
+  ],
+  tracestate: [5, null, {}, [], '', 'x', 'é=1', 'a=1\r\nb: 2', 'a=\u007f', `a=${'x'.repeat(511)}`],
+  baggage: [5, null, {}, [], '', 'x', 'name=Zoë', 'a=1\nb=2', 'a=\0', `a=${'x'.repeat(8191)}`, `a=${'x'.repeat(1_000_000)}`]
+}
+
+/** What is said of traces, by a request with this in its `_meta` and these headers, and by a notification with the same. */
+async function traced (t: Test, over: Readonly<Record<string, unknown>>, headers: Readonly<Record<string, string>>): Promise<object> {
+  const got: Partial<RequestMeta>[] = []
+  const app = await mount(t, {
+    server: bareServer(request => {
+      got.push(request.meta)
+      return result(toolResult.text('ok'))
+    }, { handleNotification: notification => { got.push(notification.meta) } })
+  })
+  t.equal((await call(app, 'tools/call', { name: 'x' }, { meta: over, headers })).statusCode, 200)
+  const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, _meta: over } }
+  t.equal((await call(app, 'notifications/cancelled', {}, { body: JSON.stringify(notification), headers })).statusCode, 202)
+  const [ofRequest, ofNotification] = got.map(({ traceparent, tracestate, baggage }) => JSON.stringify({ traceparent, tracestate, baggage }))
+  t.equal(got.length, 2)
+  t.equal(ofNotification, ofRequest, 'a notification is read like a request')
+  for (const { extra } of got) t.strictSame(extra, {}, 'and none of it is left over')
+  return JSON.parse(ofRequest ?? '') as object
+}
+
+test('trace context of _meta, else of the headers of the same names, reaches handlers as it came: OTEL-01, OTEL-04, META-11, case 092', async t => {
+  t.strictSame(await traced(t, {}, {}), {})
+  t.strictSame(await traced(t, TRACE, {}), TRACE)
+  t.strictSame(await traced(t, {}, TRACE), TRACE)
+  t.strictSame(await traced(t, TRACE, OTHER), TRACE, 'the parent that _meta names goes first')
+  t.strictSame(await traced(t, TRACE, { ...OTHER, traceparent: 'garbage' }), TRACE)
 })
 
-test('trace context that is malformed or too long is left out, and the request is served: META-09', async t => {
-  const malformed = [
-    5, null, {}, '', 'x', PARENT.toUpperCase(), `${PARENT}-00`, PARENT.slice(1), `ff${PARENT.slice(2)}`, `00-${'0'.repeat(32)}${PARENT.slice(35)}`,
-    `${PARENT.slice(0, 36)}${'0'.repeat(16)}-01`, `${PARENT}\n`
-  ]
-  for (const traceparent of malformed) t.notOk('traceparent' in await received(t, { traceparent }), JSON.stringify(traceparent))
-  t.equal((await received(t, { tracestate: 'x'.repeat(512) })).tracestate?.length, 512)
-  t.equal((await received(t, { baggage: 'x'.repeat(8192) })).baggage?.length, 8192)
-  for (const wrong of [{ tracestate: 'x'.repeat(513) }, { tracestate: 5 }, { baggage: 'x'.repeat(8193) }, { baggage: [] }]) {
-    const got = await received(t, wrong)
-    t.notOk('tracestate' in got || 'baggage' in got)
+test('what belongs to one parent is not mixed with what belongs to another: OTEL-04, case 092', async t => {
+  const { traceparent, tracestate, baggage } = TRACE
+  t.strictSame(await traced(t, { traceparent }, OTHER), { traceparent }, 'headers add nothing to the parent of _meta')
+  t.strictSame(await traced(t, { traceparent, tracestate: '' }, OTHER), { traceparent })
+  t.strictSame(await traced(t, { tracestate }, OTHER), OTHER, 'nor a state of _meta to the parent of the headers')
+  t.strictSame(await traced(t, { tracestate }, { traceparent: OTHER.traceparent }), { traceparent: OTHER.traceparent })
+  t.strictSame(await traced(t, { baggage }, OTHER), { ...OTHER, baggage }, 'a baggage needs no parent, and the nearer one goes first')
+  t.strictSame(await traced(t, { tracestate, baggage }, {}), { tracestate, baggage })
+  t.strictSame(await traced(t, {}, { tracestate, baggage }), {}, 'headers count where they have a parent')
+})
+
+test('trace context that is malformed or too long is left out, and the request is served: OTEL-02, OTEL-03, OTEL-05, META-09', async t => {
+  for (const [name, values] of Object.entries(MALFORMED)) {
+    for (const value of values) {
+      const parent = name === 'traceparent' ? {} : { traceparent: PARENT }
+      t.strictSame(await traced(t, { ...parent, [name]: value }, {}), parent, `${name} ${JSON.stringify(value).slice(0, 50)}`)
+    }
   }
+})
+
+test('trace context of the headers is held to the same: OTEL-02, OTEL-03, OTEL-05', t => {
+  for (const [name, values] of Object.entries(MALFORMED)) {
+    for (const value of values) {
+      const parent = name === 'traceparent' ? {} : { traceparent: PARENT }
+      // A header that came twice is a list, and Node gives some of them as one.
+      const headers = { ...parent, [name]: value } as Record<string, string>
+      t.strictSame(decodeNotificationMeta({}, headers), { extra: {}, ...parent }, `${name} ${JSON.stringify(value).slice(0, 50)}`)
+      t.strictSame(decodeMeta(meta() as JsonObject, '2026-07-28', headers).traceparent, parent.traceparent)
+    }
+  }
+  t.end()
+})
+
+test('a malformed parent of _meta is none: that of the headers holds', async t => {
+  for (const traceparent of MALFORMED.traceparent) t.strictSame(await traced(t, { ...TRACE, traceparent }, OTHER), { ...OTHER, baggage: TRACE.baggage })
+})
+
+test('trace context is taken up to its bounds: OTEL-05', async t => {
+  const longest = { traceparent: PARENT, tracestate: `a=${'x'.repeat(510)}`, baggage: `a=${'x'.repeat(8190)}` }
+  t.strictSame(await traced(t, longest, {}), longest)
+  t.strictSame(await traced(t, {}, longest), longest)
+  const lists = { traceparent: PARENT, tracestate: 'a=1, b@c=2 ,,d= e', baggage: 'a = 1;secret;ttl=5 , b=%C3%A9' }
+  t.strictSame(await traced(t, lists, {}), lists)
+})
+
+test('a parent of the headers stays within reach of the handler where _meta has another: OTEL-04, case 092', async t => {
+  const app = await mount(t, {
+    server: bareServer(({ meta: { traceparent = null } }, { httpRequest: { headers } }) =>
+      result(toolResult.data({ traceparent, linked: headers['traceparent'] ?? null, state: headers['tracestate'] ?? null })))
+  })
+  const response = await call(app, 'tools/call', { name: 'x' }, { meta: TRACE, headers: OTHER })
+  t.strictSame(response.json().result.structuredContent, { traceparent: PARENT, linked: OTHER.traceparent, state: OTHER.tracestate })
+})
+
+test('the context of one request is not that of the next: OTEL-05, STL-04', async t => {
+  const app = await mount(t, { server: bareServer(({ meta: { traceparent = null, baggage = null } }) => result(toolResult.data({ traceparent, baggage }))) })
+  const answers = await Promise.all([TRACE, {}, OTHER, {}].map(async over =>
+    (await call(app, 'tools/call', { name: 'x' }, { meta: over })).json().result.structuredContent as object))
+  const silent = { traceparent: null, baggage: null }
+  t.strictSame(answers, [
+    { traceparent: PARENT, baggage: TRACE.baggage }, silent, { traceparent: OTHER.traceparent, baggage: OTHER.baggage }, silent
+  ])
+})
+
+test('trace context is not echoed, in a result, an error or a notification, unless the author says so: OTEL-01, OTEL-06', async t => {
+  const own = { ...toolResult.text('traced'), _meta: { traceparent: OTHER.traceparent } }
+  const app = await mount(t, {
+    server: toolServer(({ params: { name } }, channel) => {
+      channel.sendProgress(1)
+      if (name === 'fail') throw new McpError({ kind: 'internal', message: 'no' })
+      return result(name === 'traced' ? own : toolResult.text('ok'))
+    })
+  })
+  for (const name of ['ok', 'fail']) {
+    for (const more of [{}, { progressToken: 1 }]) {
+      const response = await call(app, 'tools/call', { name }, { meta: { ...TRACE, ...more }, headers: OTHER })
+      t.equal(response.statusCode, 200)
+      t.notMatch(response.body + JSON.stringify(response.headers), /traceparent|tracestate|baggage|0af7651916cd43dd|1111111111|alice|bob/)
+    }
+  }
+  t.match((await call(app, 'tools/call', { name: 'traced' }, { meta: TRACE })).json().result, { _meta: { traceparent: OTHER.traceparent } })
 })
 
 test('keys of _meta that the protocol does not know reach the handler untouched, and are not echoed: META-10, RPC-13', async t => {

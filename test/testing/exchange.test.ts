@@ -172,6 +172,16 @@ test('what a mount would refuse before any callback is thrown', async t => {
   t.equal(called, false)
 })
 
+test('trace context of the headers reaches the handler: OTEL-04', async t => {
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  let seen: string | undefined
+  await testExchange(toolServer(({ meta }) => {
+    seen = meta.traceparent
+    return result(toolResult.text('done'))
+  }), 'tools/call', { name: 'any', arguments: {} }, { headers: { traceparent } }).answer
+  t.equal(seen, traceparent)
+})
+
 test('a handler gets headers, a log that is silent, a sealer, and params of its own', async t => {
   const given = { list: [1] }
   const { answer } = testExchange(bareServer((request, { httpRequest, log, tokens, principal }) => {

@@ -1,9 +1,10 @@
-import Fastify, { type FastifyBaseLogger, type FastifyServerOptions } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyRequest, type FastifyServerOptions } from 'fastify'
 import pino from 'pino'
 import { test } from 'tap'
 import genMcp, {
-  checkParamHeaders, defineServer, elicitForm, fail, inputRequired, McpError, messageType, result, stop, stream, toolResult, type ExchangeEnd, type Server
+  checkParamHeaders, defineServer, elicitForm, fail, inputRequired, McpError, messageType, result, stop, stream, toolResult, type ExchangeEnd, type McpRequest, type Server
 } from 'fastify-gen-mcp'
+import { createReporter } from '../../lib/transport/report.js'
 import { call, mount } from '../helpers/mount.js'
 import { echo, info, toolServer } from '../helpers/servers.js'
 import { openWire, post, postCall, stage, type Line } from '../helpers/sockets.js'
@@ -102,7 +103,7 @@ test('a refusal is one line with its reason, and no exchange: case 095', async t
   const old = '1999-01-01'
   const refusals: [() => Promise<unknown>, object][] = [
     [async () => await call(app, 'tools/call', TOOL, { headers: { 'mcp-method': 'tools/list', accept: 'text/event-stream' } }), {
-      method: 'tools/call', era: 'modern', outcome: 'refused', reason: 'header', rpcCode: -32020, statusCode: 400, accept: 'text/event-stream', protocolVersion: '2026-07-28'
+      method: 'tools/call', outcome: 'refused', reason: 'header', rpcCode: -32020, statusCode: 400, accept: 'text/event-stream', protocolVersion: '2026-07-28'
     }],
     [async () => await call(app, 'tools/none'), { method: 'tools/none', reason: 'unsupportedMethod', rpcCode: -32601, statusCode: 404 }],
     [async () => await call(app, 'resources/list'), { method: 'resources/list', reason: 'unsupportedMethod', statusCode: 404 }],
@@ -114,7 +115,7 @@ test('a refusal is one line with its reason, and no exchange: case 095', async t
     [async () => await call(app, 'tools/list', {}, { body: { method: 5 } }), { reason: 'invalidRequest', statusCode: 400 }],
     [async () => await call(app, 'tools/list', {}, { headers: { 'content-type': 'text/plain' } }), { reason: 'mediaType', statusCode: 415 }],
     [async () => await call(app, 'tools/list', {}, { headers: { accept: 'text/html' } }), { reason: 'notAcceptable', statusCode: 406, accept: 'text/html' }],
-    [async () => await app.inject({ method: 'GET', url: '/mcp' }), { reason: 'custom', statusCode: 405 }]
+    [async () => await app.inject({ method: 'PUT', url: '/mcp' }), { reason: 'custom', statusCode: 405 }]
   ]
   for (const [send, mcp] of refusals) {
     const before = ours(lines).length
@@ -122,8 +123,47 @@ test('a refusal is one line with its reason, and no exchange: case 095', async t
     const said = ours(lines).slice(before)
     t.equal(said.length, 1, JSON.stringify(mcp))
     t.match(said[0], { level: 20, msg: 'an MCP request was refused', reqId: /./, mcp }, JSON.stringify(mcp))
+    t.notOk('era' in (said[0]?.['mcp'] as object), 'nobody knows what it would have been')
   }
   t.strictSame(ends, [])
+})
+
+test('the line of an exchange says which era its client is of', async t => {
+  const app = Fastify()
+  t.teardown(async () => await app.close())
+  const told: unknown[] = []
+  // A logger at debug level, and no more of a request than a reporter reads.
+  const httpRequest = { log: { ...app.log, isLevelEnabled: () => true, debug: (line: unknown) => { told.push(line) } } } as unknown as FastifyRequest
+  const request: McpRequest = { method: 'tools/list', id: 1, params: {}, meta: { protocolVersion: '2026-07-28', clientCapabilities: {}, extra: {} } }
+  // What else an end says makes no difference here.
+  const end = { cause: 'result', method: 'tools/list' } as ExchangeEnd
+  const report = createReporter(undefined)
+  const eras = { '2026-07-28': 'modern', '2025-11-25': 'legacy', '2025-06-18': 'legacy', '2025-03-26': 'legacy' } as const
+  // The keys of the object above.
+  for (const protocolVersion of Object.keys(eras) as (keyof typeof eras)[]) {
+    report({ request, httpRequest, traced: undefined, worker: { end: () => ({ ...end, protocolVersion }) } })
+    t.match(told.at(-1), { mcp: { protocolVersion, era: eras[protocolVersion] } })
+  }
+  t.equal(told.length, 4)
+})
+
+test('the line of an exchange has the parent of its trace, from _meta or the header, and no state or baggage: OTEL-04, OTEL-05, SEC-08, case 092', async t => {
+  const { app, lines, ended } = await stage(t, createServer(), { listen: false })
+  const [ofMeta, ofHeader] = ['a', 'b'].map(digit => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`)
+  const rest = { tracestate: 'vendor=state-secret', baggage: 'user=baggage-secret' }
+  await call(app, 'tools/call', TOOL, { meta: { traceparent: ofMeta, ...rest }, headers: { traceparent: ofHeader, ...rest } })
+  await call(app, 'tools/call', TOOL, { headers: { traceparent: ofHeader, ...rest } })
+  await call(app, 'tools/call', TOOL, { meta: { traceparent: 'garbage', ...rest }, headers: { traceparent: 'garbage' } })
+  await call(app, 'tools/call', TOOL)
+  const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, _meta: { traceparent: ofMeta, ...rest } } }
+  await call(app, 'notifications/cancelled', {}, { body: JSON.stringify(notification) })
+  await ended(5)
+  // What was refused has a line too, of which a client could choose every word.
+  await call(app, 'tools/none', {}, { meta: { traceparent: ofMeta, ...rest }, headers: { traceparent: ofHeader, ...rest } })
+  const said = ours(lines).map(({ mcp }) => (mcp as { readonly traceparent?: string }).traceparent)
+  t.strictSame(said, [ofMeta, ofHeader, undefined, undefined, ofMeta, undefined])
+  t.notOk(ours(lines).slice(2, 4).some(({ mcp }) => 'traceparent' in (mcp as object)))
+  t.notMatch(JSON.stringify(lines), /state-secret|baggage-secret|garbage/)
 })
 
 test('a method that a client made up is cut in the log', async t => {
