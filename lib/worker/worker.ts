@@ -3,6 +3,7 @@ import { isObject } from '../decode/envelope.js'
 import { McpError, toMcpError } from '../errors.js'
 import { publishDeadLetter, traceCallback, withinTrace } from '../observe.js'
 import { badReturn, isOutcome } from '../outcome.js'
+import { closing, isClose, stopping } from './ending.js'
 import { Mailbox } from './mailbox.js'
 import { createOffer } from './offer.js'
 import { settle } from './settle.js'
@@ -156,7 +157,7 @@ export class Worker implements Alive {
 
   /** Ends it from outside; false if it was over. */
   close (cause: Exclude<CloseReason, 'crash'>): boolean {
-    return this.#end(cause, this.#closing(cause))
+    return this.#end(cause, closing(cause, this, this.#job.limits.retryAfter))
   }
 
   /** A fault of ours, wherever it was seen; false if it was over. */
@@ -380,24 +381,8 @@ export class Worker implements Alive {
   }
 
   #stop (reason: unknown): void {
-    const failure = reason instanceof Error
-    if (failure) this.#log(reason, 'a stream was stopped with an error')
-    if (this.listen) this.#end('stop', { type: 'complete' }, reason)
-    else if (failure) this.#end('stop', { type: 'error', error: reason instanceof McpError ? reason : new McpError({ kind: 'crash' }, { cause: reason }) }, reason)
-    else this.#end('stop', this.#silence(), reason)
-  }
-
-  #closing (cause: Exclude<CloseReason, 'crash'>): Ending {
-    if (cause === 'disconnect') return { type: 'silent' }
-    if (this.listen && this.streaming && (cause === 'shutdown' || cause === 'closed')) return { type: 'complete' }
-    if (cause === 'closed') return this.#silence()
-    if (cause === 'shutdown') return { type: 'error', error: new McpError({ kind: 'shutdown', retryAfter: this.#job.limits.retryAfter }) }
-    return { type: 'error', error: new McpError({ kind: cause }) }
-  }
-
-  /** An open stream just ends; a client that waits for one JSON body is told. */
-  #silence (): Ending {
-    return this.streaming ? { type: 'silent' } : { type: 'error', error: new McpError({ kind: 'closed' }) }
+    if (reason instanceof Error) this.#log(reason, 'a stream was stopped with an error')
+    this.#end('stop', stopping(reason, this), reason)
   }
 
   /** Ends the response at once, and the rest when no callback runs; false if it was over. What cannot be sent is a crash. */
@@ -472,10 +457,6 @@ export class Worker implements Alive {
   #log (err: unknown, message: string): void {
     this.#job.log.error({ err, mcp: { method: this.#job.request.method } }, message)
   }
-}
-
-function isClose (cause: ExchangeEnd['cause'] | undefined): cause is CloseReason {
-  return cause !== undefined && cause !== 'result' && cause !== 'error' && cause !== 'stop' && cause !== 'accepted'
 }
 
 function isErrorReason (reason: unknown): reason is ErrorReason {
