@@ -2,7 +2,7 @@ import { compileTypeBox } from './schema.js'
 import { createKeyRing, createRandomKeyRing } from './token.js'
 import { createOffer, type Offer } from './worker/offer.js'
 import { Registry } from './worker/registry.js'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import { readOptions, type Registration, type Settings } from './options.js'
 import type { AnyServer } from './worker/job.js'
 import type { TokenSealer } from '../types/channel.js'
@@ -20,6 +20,16 @@ export interface Mount {
   readonly registry: Registry
   /** A shutdown has begun. */
   draining: boolean
+  /** Who serves the clients of older revisions, if anybody does. */
+  otherEra: OtherEra | undefined
+}
+
+/** What answers requests of other revisions than the current one, on the same routes. */
+export interface OtherEra {
+  /** Answers a POST without the current revision's envelope; false if it is none of its own. */
+  post (httpRequest: FastifyRequest, reply: FastifyReply): boolean
+  /** The verbs that are served beside POST. */
+  readonly verbs: Readonly<Record<string, (httpRequest: FastifyRequest, reply: FastifyReply) => void>>
 }
 
 const mounts = new WeakMap<AnyServer, Mount>()
@@ -50,7 +60,8 @@ export function createMount ({ server, arg, settings }: Registration, log: Fasti
     }),
     tokens: createTokens(settings, log),
     registry: new Registry(),
-    draining: false
+    draining: false,
+    otherEra: undefined
   }
 }
 

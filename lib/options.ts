@@ -32,6 +32,8 @@ export interface Registration {
   readonly route: Pick<RouteShorthandOptions, 'bodyLimit' | 'constraints' | 'onRequest' | 'preHandler' | 'logLevel' | 'logSerializers'>
   readonly server: AnyServer
   readonly arg: unknown
+  /** As it was given: what serves older revisions reads it. */
+  readonly legacy: unknown
   readonly settings: Settings
 }
 
@@ -74,7 +76,8 @@ const options: Readonly<Record<keyof GenMcpOptions | 'prefix' | 'logLevel' | 'lo
   secrets: checkSecrets,
   tokens: value => isSealer(value) ? undefined : 'must have the functions seal and open',
   limits: value => typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'must be an object',
-  legacy: value => value === false ? undefined : 'must be false: 2025 clients are not served yet',
+  // Read by what serves it.
+  legacy: isAnything,
   sendServerInfo: isBoolean,
   onEnd: isFunction
 }
@@ -102,6 +105,7 @@ export function readOptions (raw: Raw): Registration {
     // Fastify's options are Fastify's to check; an undefined one would count as given.
     route: omitUndefined({ bodyLimit, constraints, onRequest, preHandler, logLevel, logSerializers }) as Registration['route'],
     ...readServer(raw),
+    legacy: raw['legacy'],
     settings: fillIn(given)
   }
 }

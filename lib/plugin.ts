@@ -1,6 +1,7 @@
 import fp from 'fastify-plugin'
 import { createJsonParser } from './decode/json.js'
 import { McpError } from './errors.js'
+import { serveLegacy } from './legacy/routes.js'
 import { createMount, rememberMount, type Mount } from './mount.js'
 import { INVALID_REQUEST } from './protocol/index.js'
 import { DEFAULT_DRAIN, readOptions, type Registration } from './options.js'
@@ -8,7 +9,7 @@ import { createErrorHandler, createLastResort } from './transport/answer-error.j
 import { createCodec } from './transport/codec.js'
 import { createGuard } from './transport/guard.js'
 import { createPost } from './transport/post.js'
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods } from 'fastify'
 import type { Codec } from './transport/codec.js'
 import type { Mount as PublicMount } from '../types/fastify.js'
 import type { GenMcpOptions } from '../types/options.js'
@@ -27,6 +28,7 @@ const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) =>
   const registration = readOptions(rawOptions as unknown as Record<string, unknown>)
   const mount = createMount(registration, fastify.log)
   rememberMount(mount)
+  mount.otherEra = serveLegacy(fastify, mount, registration.legacy)
   await registration.server.setup?.(fastify, registration.arg)
 
   const { prefix, path, server, settings } = registration
@@ -55,9 +57,13 @@ function addRoutes (child: FastifyInstance, { route, prefix, path }: Registratio
   // `hide` is what generators of API descriptions go by; Fastify's type does not know it.
   const shared = { schema: { hide: true } as FastifySchema, config: { mcp: true }, exposeHeadRoute: false }
   const handler = createPost(mount, codec)
-  const refused = child.supportedMethods.filter(method => method !== 'POST')
+  const others = Object.entries(mount.otherEra?.verbs ?? {})
+  const served = ['POST', ...others.map(([verb]) => verb)]
+  const refuseVerb = createRefusal(served)
+  const refused = child.supportedMethods.filter(method => !served.includes(method))
   for (const url of urlsOf(child, prefix, path)) {
     child.route({ ...route, ...shared, method: 'POST', url, handler })
+    for (const [method, handler] of others) child.route({ ...route, ...shared, method: method as HTTPMethods, url, handler })
     child.route({
       ...shared,
       ...(route.constraints !== undefined && { constraints: route.constraints }),
@@ -70,9 +76,11 @@ function addRoutes (child: FastifyInstance, { route, prefix, path }: Registratio
   }
 }
 
-async function refuseVerb (_httpRequest: FastifyRequest, reply: FastifyReply): Promise<void> {
-  reply.header('allow', 'POST')
-  throw new McpError({ kind: 'custom', rpcCode: INVALID_REQUEST, message: 'Method not allowed: use POST', statusCode: 405 })
+function createRefusal (served: readonly string[]): (httpRequest: FastifyRequest, reply: FastifyReply) => Promise<void> {
+  return async (_httpRequest, reply) => {
+    reply.header('allow', served.join(', '))
+    throw new McpError({ kind: 'custom', rpcCode: INVALID_REQUEST, message: `Method not allowed: use ${served.join(', ')}`, statusCode: 405 })
+  }
 }
 
 /** The paths to serve: with and without a trailing slash, where the app's router does not take one for the other. */

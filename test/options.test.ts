@@ -41,7 +41,7 @@ const nonsense: { readonly [O in Exclude<keyof GenMcpOptions, 'server' | 'constr
   secrets: ['a'.repeat(40), 5, null, {}, [], ['short'], [5], [SECRET, 'short'], [null]],
   tokens: ['x', 5, true, null, {}, { seal: () => '' }, { open: () => '' }, { seal: 'x', open: 'y' }],
   limits: ['x', 5, true, null, []],
-  legacy: [true, 'x', 0, null, {}],
+  legacy: ['x', 0, null, []],
   sendServerInfo: ['yes', 0, 1, null, {}],
   onEnd: ['x', 5, true, null, {}]
 }

@@ -41,7 +41,7 @@ test('what is published is the build with its types, README, licence and manifes
 
   t.strictSame(paths.filter(path => !/^dist\/(?:lib|types)\//.test(path)).sort(), ['LICENSE', 'README.md', 'package.json'])
   t.strictSame(paths.filter(path => path.startsWith('dist/') && !/\.(?:js|d\.ts)$/.test(path)), [], 'no source and no map')
-  for (const path of ['dist/lib/index.js', 'dist/lib/index.d.ts', 'dist/lib/testing/index.js', 'dist/lib/testing/index.d.ts', 'dist/types/options.d.ts']) t.ok(paths.includes(path), path)
+  for (const path of ['dist/lib/index.js', 'dist/lib/index.d.ts', 'dist/lib/legacy/index.js', 'dist/lib/legacy/index.d.ts', 'dist/lib/testing/index.js', 'dist/lib/testing/index.d.ts', 'dist/types/options.d.ts']) t.ok(paths.includes(path), path)
   for (const targets of Object.values(manifest.exports)) {
     for (const [condition, target] of typeof targets === 'string' ? [['default', targets]] : Object.entries(targets)) {
       if (condition !== '@fastify-gen-mcp/source') t.ok(paths.includes(target?.slice(2) ?? ''), `${target} is exported and published`)

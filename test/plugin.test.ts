@@ -83,7 +83,7 @@ test('a trailing slash that the app ignores by its old option is not served twic
 
 test('routes can be constrained, so that two mounts share a path', async t => {
   const app = createApp(t)
-  for (const host of ['a.example', 'b.example']) await app.register(genMcp, { server: who(host), constraints: { host }, allowedHosts: [host] })
+  for (const host of ['a.example', 'b.example']) await app.register(genMcp, { server: who(host), constraints: { host }, allowedHosts: [host], legacy: false })
   await app.ready()
 
   t.equal(await whoAnswers(app, '/mcp', { host: 'a.example' }), 'a.example')
@@ -93,7 +93,7 @@ test('routes can be constrained, so that two mounts share a path', async t => {
 })
 
 test('every verb but POST is answered 405 with Allow, in JSON-RPC: HTTP-06, HTTP-07', async t => {
-  const app = await mount(t, { server: echo })
+  const app = await mount(t, { server: echo, legacy: false })
   const verbs = app.supportedMethods.filter(verb => verb !== 'POST')
   t.ok(verbs.includes('GET') && verbs.includes('DELETE') && verbs.includes('PUT'))
   for (const method of verbs) {
@@ -186,7 +186,7 @@ test('what the app sets for itself does not reach into a mount', async t => {
   t.match((await call(app, 'tools/list', {}, { body: '{' })).json(), { error: { code: -32700 } }, 'malformed JSON')
   t.match((await call(app, 'tools/list', {}, { body: Buffer.from([0x22, 0xff, 0x22]) })).json(), { error: { code: -32700 } }, 'invalid UTF-8')
   t.match((await call(app, 'tools/list', {}, { headers: { 'content-type': 'text/plain' } })).json(), { error: { code: -32600 } }, 'another media type')
-  t.equal((await app.inject({ method: 'GET', url: '/mcp' })).statusCode, 405)
+  t.equal((await app.inject({ method: 'PUT', url: '/mcp' })).statusCode, 405)
   t.strictSame(reached, [])
 })
 

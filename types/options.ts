@@ -1,6 +1,7 @@
 import type { FastifyRequest, RouteShorthandOptions } from 'fastify'
 import type { TokenSealer } from './channel.js'
 import type { ExchangeEnd } from './exchange.js'
+import type { LegacyOptions } from './legacy.js'
 import type { Awaitable } from './schema.js'
 import type { Configurable, Server } from './server.js'
 
@@ -27,8 +28,8 @@ export interface GenMcpOptions extends Pick<RouteShorthandOptions, 'bodyLimit' |
   /** Instead of `secrets`. */
   readonly tokens?: TokenSealer
   readonly limits?: Limits
-  /** 2025 clients on this mount. Not served yet: only `false`, which is also what leaving it out means, is taken. */
-  readonly legacy?: false
+  /** 2025 clients on this mount; default true. */
+  readonly legacy?: boolean | LegacyOptions
   /** Stamp `info` on results that name no server; default true. */
   readonly sendServerInfo?: boolean
   /** Once an exchange, last of all; a throw is logged. */

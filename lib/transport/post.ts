@@ -2,20 +2,20 @@ import { readRetry } from '../channel/asking.js'
 import { Exchange, type Facts } from '../channel/exchange.js'
 import { decodeNotification, decodeRequest, findMethod } from '../decode/decode.js'
 import { isObject, readEnvelope, type Envelope } from '../decode/envelope.js'
-import { CLIENT_CAPABILITIES, decodeMeta, PROTOCOL_VERSION, readVersion } from '../decode/meta.js'
+import { decodeMeta, readVersion } from '../decode/meta.js'
 import { McpError } from '../errors.js'
 import { createTrace, traceExchange } from '../observe.js'
-import { REVISION, type JsonObject } from '../protocol/index.js'
+import { metaKeys, REVISION, type JsonObject } from '../protocol/index.js'
 import { forPrincipal } from '../token.js'
-import { readAccept, type Accepted } from './accept.js'
+import { admit, shutdown } from './admit.js'
 import { checkMethodHeader, checkNameHeader, checkNotificationHeaders, checkVersionHeader, missingVersion, readVersionHeader, unsupported } from './headers.js'
 import { Pulse } from './pulse.js'
 import { Relay } from './relay.js'
 import { createReporter } from './report.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Mount } from '../mount.js'
-import type { Settings } from '../options.js'
 import type { McpRequest } from '../../types/request.js'
+import type { Accepted } from './accept.js'
 import type { Codec } from './codec.js'
 
 type RequestEnvelope = Extract<Envelope, { kind: 'request' }>
@@ -24,8 +24,6 @@ type NotificationEnvelope = Extract<Envelope, { kind: 'notification' }>
 /** A request as callbacks get it, and what else is to be known to answer it. */
 interface Decoded { readonly request: McpRequest, readonly params: JsonObject, readonly cacheable: boolean }
 
-/** Seconds that a client is told to stay away for when a limit was reached. */
-const OVERLOADED_RETRY = 1
 const LEGACY_VERSIONS = new Set(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])
 /** What a notification is answered with is a status, and never a stream. */
 const NO_STREAM: Accepted = { json: true, sse: false }
@@ -43,16 +41,16 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
     const { request, params, cacheable } = decode(mount, envelope, httpRequest)
     const principal = settings.principal?.(httpRequest)
     const retry = readRetry(request, params, () => forPrincipal(mount.tokens, principal, 'package'))
-    const accepted = admit(mount, request, httpRequest)
+    const accepted = admit(mount, request.method === 'subscriptions/listen', httpRequest.headers)
     const relay = new Relay(reply, codec, { id: request.id, cacheable, retried: retry !== undefined }, accepted, settings, pulses)
     run({ mount, request, httpRequest, protocolVersion: REVISION, principal, retry, traced: createTrace(request, httpRequest), onEnded }, relay)
   }
 
   function accept (envelope: NotificationEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
     const { _meta: meta } = isObject(envelope.params) ? envelope.params : {}
-    const version = isObject(meta) ? meta[PROTOCOL_VERSION] : undefined
+    const version = isObject(meta) ? meta[metaKeys.protocolVersion] : undefined
     checkNotificationHeaders(httpRequest.headers, envelope.method, typeof version === 'string' ? version : undefined)
-    const request = decodeNotification(envelope)
+    const request = decodeNotification(envelope, httpRequest.headers)
     if (mount.draining) throw shutdown(settings.limits)
     const relay = new Relay(reply, codec, { id: undefined, cacheable: false, retried: false }, NO_STREAM, settings, pulses)
     if (request === undefined) return relay.end({ type: 'accepted' })
@@ -61,7 +59,9 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
   }
 
   return (httpRequest, reply) => {
-    const envelope = readEnvelope(httpRequest.body)
+    const { body } = httpRequest
+    if (mount.otherEra !== undefined && !isModern(body) && mount.otherEra.post(httpRequest, reply)) return
+    const envelope = readEnvelope(body)
     if (envelope.kind === 'request') answer(envelope, httpRequest, reply)
     else accept(envelope, httpRequest, reply)
   }
@@ -76,12 +76,12 @@ function run (facts: Facts, relay: Relay): void {
 
 /** The checks of a request in their order, before any callback runs. */
 function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: FastifyRequest): Decoded {
-  if (!isModern(envelope.params)) checkEra(readVersionHeader(headers))
+  if (!isModern(envelope)) checkEra(readVersionHeader(headers))
   const version = readVersion(envelope.params)
   checkVersionHeader(headers, version)
   // readVersion has found an object with a `_meta`.
   const params = envelope.params as JsonObject & { readonly _meta: JsonObject }
-  const meta = decodeMeta(params._meta, REVISION)
+  const meta = decodeMeta(params._meta, REVISION, headers)
   checkMethodHeader(headers, envelope.method)
   const method = findMethod(envelope.method)
   if (offer?.opens(envelope.method) === false) throw McpError.unsupportedMethod(envelope.method)
@@ -89,27 +89,15 @@ function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: Fasti
   return { request: decodeRequest(method, envelope, params, meta), params, cacheable: method.cacheable === true }
 }
 
-/** 2026-07-28, Versioning, Era selection. */
-function isModern (params: unknown): boolean {
+/** Whether a body has the envelope of this revision, of which the era is known by (2026-07-28, Versioning, Era selection). */
+function isModern (body: unknown): boolean {
+  const params = isObject(body) ? body['params'] : undefined
   const meta = isObject(params) ? params['_meta'] : undefined
-  return isObject(meta) && (PROTOCOL_VERSION in meta || CLIENT_CAPABILITIES in meta)
+  return isObject(meta) && (metaKeys.protocolVersion in meta || metaKeys.clientCapabilities in meta)
 }
 
 /** A request without the modern envelope: one of a 2025 client, which is not served, is told what is. */
 function checkEra (version: string | undefined): void {
   if (version === undefined) throw missingVersion()
   if (LEGACY_VERSIONS.has(version)) throw unsupported(version)
-}
-
-function shutdown ({ retryAfter }: Settings['limits']): McpError {
-  return new McpError({ kind: 'shutdown', retryAfter })
-}
-
-function admit ({ draining, registry, settings: { limits } }: Mount, { method }: McpRequest, { headers }: FastifyRequest): Accepted {
-  const listen = method === 'subscriptions/listen'
-  const accepted = readAccept(headers.accept)
-  if (!accepted.sse && (listen || !accepted.json)) throw new McpError({ kind: 'notAcceptable' })
-  if (draining) throw shutdown(limits)
-  if (listen ? registry.listens >= limits.maxStreams : registry.calls >= limits.maxConcurrent) throw new McpError({ kind: 'overloaded', retryAfter: OVERLOADED_RETRY })
-  return accepted
 }

@@ -46,7 +46,7 @@ test('a notification needs no headers and no _meta: HDR-16, case 045', async t =
 
 test('a notification that contradicts its headers, or names another version, is refused with 400 and no id: HTTP-05, HDR-16, RPC-10', async t => {
   const { server, ran } = createStreamer()
-  const app = await mount(t, { server })
+  const app = await mount(t, { server, legacy: false })
   for (const method of ['notifications/cancelled', 'notifications/unknown']) {
     const params = { requestId: 1 }
     const old = { 'mcp-protocol-version': '1999-01-01' }

@@ -88,6 +88,7 @@ test('the Origin counts before the verb, and the verb before hooks of the mount:
   const hooked: string[] = []
   const app = await mount(t, {
     server: echo,
+    legacy: false,
     onRequest: async ({ method }) => {
       hooked.push(method)
       throw Object.assign(new Error('Who are you?'), { statusCode: 401 })

@@ -129,8 +129,6 @@ export async function mounting (options: GenMcpOptions, sealer: TokenSealer) {
   await h2.register(genMcp, { server: jobs })
   // @ts-expect-error an option nobody takes
   await app.register(genMcp, { server: jobs, keepAliv: 1 })
-  // @ts-expect-error 2025 clients are not served yet
-  await app.register(genMcp, { server: jobs, legacy: true })
   // @ts-expect-error wants an arg
   await app.register(genMcp, { server: annotated })
   // @ts-expect-error wants an arg
