@@ -1,17 +1,30 @@
 import { test } from 'tap'
-import { expectations } from './expected.js'
+import { runs } from './expected.js'
+import { fixtures } from './fixture.js'
 import { check } from './run.js'
 import { isInstalled } from './suite.js'
 import { judge, toTable, type Check } from './verdict.js'
 
 const success: Check = { id: 'works', status: 'SUCCESS' }
 
-test('the official suite passes, check by check', {
-  skip: isInstalled() ? false : 'the suite is not installed: npm run conformance does that'
-}, async t => {
-  const verdicts = await check(t.testdir())
-  t.equal(verdicts.length, Object.keys(expectations).length)
-  t.strictSame(verdicts.filter(({ pass }) => !pass), [], toTable(verdicts))
+for (const [name, fixture] of Object.entries(fixtures)) {
+  test(`the official suite passes on all revisions in one process, check by check: ${name}`, {
+    skip: isInstalled() ? false : 'the suite is not installed: npm run conformance does that'
+  }, async t => {
+    const byRevision = await check(fixture, t.testdir())
+    t.strictSame([...byRevision.keys()], Object.keys(runs))
+    for (const [revision, verdicts] of byRevision) {
+      t.equal(verdicts.length, Object.keys(runs[revision]?.expectations ?? {}).length, revision)
+      t.strictSame(verdicts.filter(({ pass }) => !pass), [], toTable(verdicts))
+    }
+  })
+}
+
+test('what is expected are all scenarios of each revision, and all their checks', async t => {
+  const counts = Object.entries(runs).map(([revision, { expectations }]) => {
+    return [revision, Object.keys(expectations).length, Object.values(expectations).reduce((sum, { success }) => sum + success, 0)]
+  })
+  t.strictSame(counts, [['2026-07-28', 40, 152], ['2025-11-25', 33, 84], ['2025-06-18', 27, 56], ['2025-03-26', 1, 3]])
 })
 
 test('a scenario passes with the expected number of successes, and with no other', async t => {

@@ -6,8 +6,10 @@ import genMcp, {
   checkParamHeaders, completeResult, defineServer, fail, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult, messageType,
   result, stream, type ServerNotification
 } from '../../lib/index.js'
+import { streamOlder } from './older.js'
 import { prompts } from './prompts.js'
-import { readResource, resources, templates } from './resources.js'
+import { readResource, resources, template } from './resources.js'
+import { createSuiteFixture } from './suite-fixture.js'
 import { createTools } from './tools.js'
 
 const DEFAULT_PORT = 3000
@@ -32,7 +34,10 @@ export function createFixture () {
     },
     messages: messageType<ServerNotification>(),
     handleRequest: {
-      'tools/list': () => result(listToolsResult(toolList)),
+      'tools/list' (_request, channel) {
+        streamOlder(channel)
+        return result(listToolsResult(toolList))
+      },
       'tools/call' (request, channel) {
         const { name } = request.params
         const tool = tools.get(name)
@@ -46,7 +51,7 @@ export function createFixture () {
         return promptsByName.get(name)?.get(request, channel) ?? fail({ kind: 'promptNotFound', name })
       },
       'resources/list': () => result(listResourcesResult(resources)),
-      'resources/templates/list': () => result(listResourceTemplatesResult(templates)),
+      'resources/templates/list': () => result(listResourceTemplatesResult([template])),
       'resources/read' ({ params: { uri } }) {
         const found = readResource(uri)
         return found === undefined ? fail({ kind: 'resourceNotFound', uri }) : result(found)
@@ -64,13 +69,18 @@ export function createFixture () {
   })
 }
 
-export async function build (): Promise<FastifyInstance> {
+/** What the suite runs against: a server on the contract alone, and one from the Suite's providers. */
+export const fixtures = { contract: createFixture, suite: createSuiteFixture }
+
+export type Fixture = typeof fixtures[keyof typeof fixtures]
+
+export async function build (createServer: Fixture = createFixture): Promise<FastifyInstance> {
   const app = Fastify()
-  await app.register(genMcp, { server: createFixture(), secrets: ['a secret of the conformance fixture alone'] })
+  await app.register(genMcp, { server: createServer(), secrets: ['a secret of the conformance fixture alone'] })
   return app
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const app = await build()
+  const app = await build(process.argv.includes('--suite') ? fixtures.suite : fixtures.contract)
   console.log(`${await app.listen({ host: '127.0.0.1', port: Number(process.env.PORT ?? DEFAULT_PORT) })}/mcp`)
 }

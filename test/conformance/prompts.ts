@@ -1,14 +1,12 @@
-import { Type } from '@sinclair/typebox'
-import { elicitForm, fail, getPromptResult, inputRequired, result } from '../../lib/index.js'
-import { png } from './samples.js'
+import { fail, getPromptResult, inputRequired, result } from '../../lib/index.js'
+import { accepted, userContext } from './questions.js'
+import { image } from './samples.js'
 import type { Awaitable, Channel, Prompt, RequestOutcome, RequestOf } from '../../lib/index.js'
 
 /** A prompt: what is listed of it beside its name, and what it says. */
 export interface FixturePrompt extends Omit<Prompt, 'name'> {
   readonly get: (request: RequestOf<'prompts/get'>, channel: Channel) => Awaitable<RequestOutcome<never, 'prompts/get'>>
 }
-
-const userContext = { user_context: elicitForm('What is it about?', Type.Object({ context: Type.String() })) }
 
 /** The names of test_prompt_with_arguments' arguments. */
 const NAMES = ['arg1', 'arg2'] as const
@@ -42,7 +40,7 @@ export const prompts: Readonly<Record<string, FixturePrompt>> = {
   test_prompt_with_image: {
     description: 'Holds an image',
     get: () => result(getPromptResult([
-      { role: 'user', content: { type: 'image', mimeType: 'image/png', data: png } },
+      { role: 'user', content: image },
       { role: 'user', content: 'Please analyze the image above.' }
     ]))
   },
@@ -51,8 +49,7 @@ export const prompts: Readonly<Record<string, FixturePrompt>> = {
     get (_request, channel) {
       const answers = channel.inputResponses(userContext)
       if (answers === undefined) return inputRequired(userContext)
-      const { user_context: response } = answers
-      const context = response.action === 'accept' ? response.content.context : 'nothing in particular'
+      const context = accepted(answers.user_context)?.context ?? 'nothing in particular'
       return result(getPromptResult([{ role: 'user', content: `Write about ${context}.` }]))
     }
   }

@@ -1,17 +1,8 @@
-import { Type } from '@sinclair/typebox'
-import { createMessage, elicitForm, inputRequired, listRoots, result, toolResult } from '../../lib/index.js'
-import type { ClientCapabilities, CreateMessageResult, FormResponse, InputRequests } from '../../lib/index.js'
+import { inputRequired, result, toolResult } from '../../lib/index.js'
+import {
+  accepted, capitalQuestion, clientRoots, confirm, everything, questionsFor, Round, step1, step2, textOf, userName
+} from './questions.js'
 import type { FixtureTools } from './tools.js'
-
-const userName = { user_name: elicitForm('What is your name?', Type.Object({ name: Type.String() })) }
-const clientRoots = { client_roots: listRoots() }
-const capitalQuestion = { capital_question: ask('What is the capital of France?', 100) }
-const everything = { ...userName, greeting: ask('Greet the user.', 50), ...clientRoots }
-const confirm = { confirm: elicitForm('Go on?', Type.Object({ ok: Type.Boolean() })) }
-const step1 = { step1: elicitForm('What is your name?', Type.Object({ name: Type.String() })) }
-const step2 = { step2: elicitForm('What is your favourite color?', Type.Object({ color: Type.String() })) }
-
-const Round = Type.Object({ round: Type.Number() })
 
 /** Tools that ask the client and are called again with its answers. */
 export const rounds: FixtureTools = {
@@ -80,24 +71,4 @@ export const rounds: FixtureTools = {
       return channel.inputResponses(questions) === undefined ? inputRequired(questions) : result(toolResult.text('Everything is answered.'))
     }
   }
-}
-
-function questionsFor ({ elicitation, sampling, roots }: ClientCapabilities): InputRequests {
-  return {
-    ...(elicitation !== undefined && userName),
-    ...(sampling !== undefined && capitalQuestion),
-    ...(roots !== undefined && clientRoots)
-  }
-}
-
-function ask (text: string, maxTokens: number) {
-  return createMessage({ messages: [{ role: 'user', content: { type: 'text', text } }], maxTokens })
-}
-
-function accepted<Content> (response: FormResponse<Content>): Content | undefined {
-  return response.action === 'accept' ? response.content : undefined
-}
-
-function textOf ({ content }: CreateMessageResult): string {
-  return [content].flat().map(block => block.type === 'text' ? block.text : `(${block.type})`).join(' ')
 }

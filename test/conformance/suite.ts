@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { REVISION } from './expected.js'
 import type { Check, Results } from './verdict.js'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
@@ -26,12 +25,10 @@ export async function install (): Promise<void> {
   if (code !== 0) throw new Error(`npm ci in ${here} ended with ${code}`)
 }
 
-/** Runs scenarios against a server that listens; without names, those of the revision. What the suite writes goes to `folder`, which is emptied first. */
-export async function runSuite (url: string, folder: string, scenarios: readonly string[] = []): Promise<Results> {
+/** Runs scenarios against a server that listens, chosen by options of the suite's. What it writes goes to `folder`, which is emptied first. */
+export async function runSuite (url: string, folder: string, choices: readonly (readonly string[])[]): Promise<Results> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(folder, { recursive: true })
-  const choices = scenarios.length === 0 ? [['--requirements', REVISION]] : scenarios.map(name => ['--scenario', name, '--spec-version', REVISION])
-
   const log = await open(join(folder, 'suite.log'), 'a')
   try {
     for (const choice of choices) {

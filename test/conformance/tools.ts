@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { Type } from '@sinclair/typebox'
-import { elicitForm, inputRequired, result, toolResult } from '../../lib/index.js'
+import { inputRequired, result, toolResult } from '../../lib/index.js'
+import { older } from './older.js'
+import { username } from './questions.js'
 import { rounds } from './rounds.js'
-import { png, wav } from './samples.js'
+import { contact, image, wav } from './samples.js'
 import type { Awaitable, CallToolRequest, Channel, JsonSchema, RequestOutcome } from '../../lib/index.js'
 
 /** A tool: what is listed of it beside its name, and what it does. */
@@ -16,29 +17,6 @@ export interface FixtureTool {
 export type FixtureTools = Readonly<Record<string, FixtureTool>>
 
 const STEP = 50
-
-const image = { type: 'image', mimeType: 'image/png', data: png } as const
-const username = { username: elicitForm('Who is there?', Type.Object({ username: Type.String() })) }
-
-const contact = {
-  $schema: 'https://json-schema.org/draft/2020-12/schema',
-  $defs: {
-    address: { $anchor: 'addressDef', type: 'object', properties: { street: { type: 'string' }, city: { type: 'string' } } }
-  },
-  type: 'object',
-  properties: {
-    name: { type: 'string' },
-    address: { $ref: '#/$defs/address' },
-    contactMethod: { type: 'string', enum: ['phone', 'email'] },
-    phone: { type: 'string' },
-    email: { type: 'string' }
-  },
-  allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
-  if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
-  then: { required: ['phone'] },
-  else: { required: ['email'] },
-  additionalProperties: false
-}
 
 const regional = {
   type: 'object',
@@ -129,6 +107,7 @@ const singles: FixtureTools = {
 export function createTools (changed: (list: 'tools' | 'prompts') => void): FixtureTools {
   return {
     ...singles,
+    ...older,
     test_trigger_tool_change: {
       description: 'Tells listens that the list of tools changed',
       call () {
