@@ -18,17 +18,17 @@ export async function createBareHttp (changes) {
     })
   })
   await new Promise(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  return server.address().port
+  return { port: server.address().port, listens: () => countListens(changes) }
 }
 
 /** A Fastify route whose handler is an async function. */
-export async function createBareAsyncFastify () {
+export async function createBareAsyncFastify (changes) {
   const app = Fastify()
   app.post('/mcp', async ({ body }, reply) => {
     reply.header('cache-control', 'no-store')
     return echo(body)
   })
-  return await listenOn(app)
+  return await listenOn(app, changes)
 }
 
 /** A Fastify route; its streams take the response out of Fastify's hands. */
@@ -44,12 +44,16 @@ export async function createBareFastify (changes) {
     // The header that the plugin sets too, so that the bytes are the same.
     reply.header('cache-control', 'no-store').send(echo(body))
   })
-  return await listenOn(app)
+  return await listenOn(app, changes)
 }
 
-async function listenOn (app) {
+async function listenOn (app, changes) {
   await app.listen({ port: 0, host: '127.0.0.1' })
-  return app.server.address().port
+  return { port: app.server.address().port, listens: () => countListens(changes) }
+}
+
+function countListens (changes) {
+  return changes.listenerCount('changed')
 }
 
 function isStream ({ method, params }) {

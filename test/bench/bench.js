@@ -1,7 +1,7 @@
 /**
  * Measures the built package against what it stands on, and prints one table.
  *
- *   node test/bench/bench.js [--quick] [--only=json,stream,held,growth] [--strict] [--profile=dir]
+ *   node test/bench/bench.js [--quick] [--only=json,suite,stream,held,growth] [--strict] [--profile=dir]
  *
  * --quick: shorter rounds and fewer of them, for a look (also BENCH_QUICK=1); --strict: exits 1 when a bar is missed; --profile: each server leaves its CPU
  * profile in that folder.
@@ -12,9 +12,9 @@ import { measureGrowth } from './growth.js'
 import { measureHeld } from './held.js'
 import { pinned } from './process.js'
 import { formatTable, isMissed } from './table.js'
-import { measureJson, measureStream } from './throughput.js'
+import { measureJson, measureStream, measureSuite } from './throughput.js'
 
-const subjects = { json: measureJson, stream: measureStream, held: measureHeld, growth: measureGrowth }
+const subjects = { json: measureJson, suite: measureSuite, stream: measureStream, held: measureHeld, growth: measureGrowth }
 const full = { rounds: 7, roundMs: 4_000, streams: 5_000, repeats: 5, changes: 5, calls: 100_000 }
 const quick = { rounds: 3, roundMs: 1_000, streams: 1_000, repeats: 3, changes: 3, calls: 20_000 }
 

@@ -42,7 +42,7 @@ async function measureBesideListens (server, load, callTimes, repeats) {
     await load.call('open', server.port, LISTENS)
     beside.push(median(await callTimes(2 * WINDOWS * WINDOW)))
     await load.call('close')
-    while (await server.call('listeners') > 0);
+    while (await server.call('listens') > 0);
   }
   const ratios = beside.map((time, index) => time / alone[index])
   return row(`${WINDOW} calls beside ${LISTENS} listens / beside none`, ...[alone, beside].map(times => format(median(times))), median(ratios), bar)

@@ -40,5 +40,5 @@ export async function createOurs (changes) {
   const app = Fastify()
   await app.register(genMcp, { server })
   await app.listen({ port: 0, host: '127.0.0.1' })
-  return app.server.address().port
+  return { port: app.server.address().port, listens: () => changes.listenerCount('changed') }
 }

@@ -4,13 +4,27 @@ import { setTimeout } from 'node:timers/promises'
 import { createBareAsyncFastify, createBareFastify, createBareHttp } from './bare.js'
 import { createOurs } from './ours.js'
 import { answerCalls } from './process.js'
+import { createSuiteOf } from './suite.js'
 
-const kinds = { http: createBareHttp, fastify: createBareFastify, 'fastify-async': createBareAsyncFastify, ours: createOurs }
+/** Each gives a port, and a function that counts the listens. */
+const kinds = {
+  http: createBareHttp,
+  fastify: createBareFastify,
+  'fastify-async': createBareAsyncFastify,
+  ours: createOurs,
+  suite: createSuiteOf(1),
+  'suite-100': createSuiteOf(100),
+  'suite-1000': createSuiteOf(1_000)
+}
 const changes = new EventEmitter().setMaxListeners(0)
+let server
 
 answerCalls({
   /** Its port. */
-  listen: async kind => await kinds[kind](changes),
+  async listen (kind) {
+    server = await kinds[kind](changes)
+    return server.port
+  },
 
   /** CPU time so far, in microseconds. */
   cpu () {
@@ -28,7 +42,7 @@ answerCalls({
     return { rss, used: heapUsed + external }
   },
 
-  listeners: () => changes.listenerCount('changed'),
+  listens: () => server.listens(),
 
   /** Tells all listens of a change; the time just before, on the clock that all processes share. */
   change () {

@@ -1,14 +1,13 @@
-/** How many calls a server answers, and how many events it sends, against others in alternating rounds. */
-import { startLoad, startServer } from './process.js'
-import { median, row } from './table.js'
+/** How many calls a server answers, and how many events it sends, against others. */
+import { compare, compareCpu, compete } from './compete.js'
 import { EVENTS_A_CALL } from './wire.js'
 
-/** The share of its core that a server has when nothing but the load holds it back. */
-const FULL = 0.9
+/** Of calls that are answered with JSON. */
+const JSON_LOAD = { connections: 32, warmUp: 20_000 }
 
 /** An echo call, answered with JSON. */
 export async function measureJson ({ rounds, roundMs, nodeOptions }) {
-  const results = await compete({ rounds, roundMs, nodeOptions, connections: 32, warmUp: 20_000 }, {
+  const results = await compete({ rounds, roundMs, nodeOptions, ...JSON_LOAD }, {
     fastify: ['fastify', 'echo'], asyncFastify: ['fastify-async', 'echo'], sync: ['ours', 'echo'], async: ['ours', 'echo-async'], http: ['http', 'echo']
   })
   return [
@@ -21,11 +20,26 @@ export async function measureJson ({ rounds, roundMs, nodeOptions }) {
   ]
 }
 
+/** An echo call to a Suite, with few tools and with many. */
+export async function measureSuite ({ rounds, roundMs, nodeOptions }) {
+  const results = await compete({ rounds, roundMs, nodeOptions, ...JSON_LOAD }, {
+    fastify: ['fastify', 'echo'], one: ['suite', 'echo'], hundred: ['suite-100', 'echo'], thousand: ['suite-1000', 'echo']
+  })
+  return [
+    compare('Suite, echo / Fastify', results.fastify, results.one, { least: 0.75 }, 'calls'),
+    compare('Suite, echo, 100 tools / 1 tool', results.one, results.hundred, { least: 0.95 }, 'calls'),
+    compare('Suite, echo, 1,000 tools / 1 tool', results.one, results.thousand, { least: 0.95 }, 'calls'),
+    compareCpu('Suite, CPU of a call / Fastify', results.fastify, results.one)
+  ]
+}
+
 /** A call that sends progress: all at once, and an event in each turn of the event loop. */
 export async function measureStream ({ rounds, roundMs, nodeOptions }) {
   const rows = []
   for (const [tool, name] of [['progress', 'in one loop'], ['progress-paced', 'a turn each']]) {
-    const results = await compete({ rounds, roundMs, nodeOptions, connections: 16, warmUp: 3_000 }, { http: ['http', tool], ours: ['ours', tool], fastify: ['fastify', tool] })
+    const results = await compete({ rounds, roundMs, nodeOptions, connections: 16, warmUp: 3_000 }, {
+      http: ['http', tool], ours: ['ours', tool], fastify: ['fastify', tool]
+    })
     rows.push(
       compare(`stream, ${name} / node:http`, results.http, results.ours, { least: 1 }, 'events', EVENTS_A_CALL),
       compare(`stream, ${name} / Fastify hijack`, results.fastify, results.ours, undefined, 'events', EVENTS_A_CALL),
@@ -33,55 +47,4 @@ export async function measureStream ({ rounds, roundMs, nodeOptions }) {
     )
   }
   return rows
-}
-
-/** Gives each of the entrants, `[kind, tool]`, its turn in every round; the first to go is another each time. */
-async function compete ({ rounds, roundMs, nodeOptions, connections, warmUp }, entrants) {
-  const load = startLoad()
-  const running = await Promise.all(Object.entries(entrants).map(async ([name, [kind, tool]]) => ({ name, tool, server: await startServer(kind, nodeOptions), rates: [], costs: [] })))
-  await checkSame(load, running)
-
-  // By their number, since the compiler goes by it and a slow machine gets there late.
-  for (const { server, tool } of running) await load.call('callTimes', server.port, tool, connections, warmUp, warmUp)
-  const shares = []
-  for (let round = 0; round < rounds; round++) {
-    for (let turn = 0; turn < running.length; turn++) {
-      const { server, tool, rates, costs } = running[(round + turn) % running.length]
-      const before = await server.call('cpu')
-      const { count, seconds } = await load.call('callFor', server.port, tool, connections, roundMs)
-      const cpu = await server.call('cpu') - before
-      rates.push(count / seconds)
-      costs.push(cpu / count)
-      shares.push(cpu / (seconds * 1e6))
-    }
-  }
-  const share = median(shares)
-  if (share < FULL) console.log(`NOTE: the servers had ${Math.round(share * 100)} % of their core: something else runs here, and these ratios say little`)
-  await Promise.all([load, ...running.map(({ server }) => server)].map(async process => { await process.stop() }))
-  return Object.fromEntries(running.map(({ name, rates, costs }) => [name, { rates, costs }]))
-}
-
-/** What is compared must say the same. Whether a stream goes out in chunks, and in which, is each server's affair. */
-async function checkSame (load, running) {
-  const answers = await Promise.all(running.map(async ({ server, tool }) => normalize(await load.call('probe', server.port, tool))))
-  const odd = answers.findIndex(answer => answer !== answers[0])
-  if (odd !== -1) throw new Error(`The servers differ:\n${answers[0]}\n${answers[odd]}`)
-}
-
-function normalize (response) {
-  const [head, body] = response.split(/\r\n\r\n(.*)/s)
-  const fields = head.toLowerCase().split('\r\n').filter(line => !/^(?:date|content-length|transfer-encoding):/.test(line)).sort()
-  return `${fields.join('\n')}\n${body.replace(/[0-9a-f]+\r\n|\r\n/g, '')}`
-}
-
-function compare (subject, base, ours, bar, unit, unitsACall = 1) {
-  const ratios = ours.rates.map((rate, round) => rate / base.rates[round])
-  const format = rates => `${Math.round(median(rates) * unitsACall).toLocaleString('en')} ${unit}/s`
-  return row(subject, format(base.rates), format(ours.rates), median(ratios), bar)
-}
-
-function compareCpu (subject, base, ours) {
-  const ratios = ours.costs.map((cost, round) => cost / base.costs[round])
-  const format = costs => `${median(costs).toFixed(1)} us`
-  return row(subject, format(base.costs), format(ours.costs), median(ratios))
 }
