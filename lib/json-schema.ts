@@ -77,15 +77,30 @@ function stringify (value: unknown): string | undefined {
 }
 
 function askStandard<T> (schema: StandardSchema<T>, direction: 'input' | 'output', owner: string): JsonSchema {
-  const { jsonSchema, validate } = (schema['~standard'] ?? {}) as Partial<StandardSchema['~standard']>
+  const { jsonSchema, validate, vendor } = (schema['~standard'] ?? {}) as Partial<StandardSchema['~standard']> & { readonly vendor?: unknown }
   if (typeof jsonSchema?.[direction] !== 'function' || typeof validate !== 'function') {
     throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} of a library that cannot give its JSON Schema: give the JSON Schema itself`)
   }
+  const options = { target: 'draft-2020-12' as const, ...vendor === 'arktype' && { libraryOptions: { fallback: notInJson } } }
   try {
-    return jsonSchema[direction]({ target: 'draft-2020-12' })
+    return jsonSchema[direction](options)
   } catch (cause) {
     throw Object.assign(new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} that has no JSON Schema: ${(cause as Error).message}`), { cause })
   }
+}
+
+/** ArkType would advertise these as anything, where no JSON would ever fit them; other libraries throw. What it leaves out beside them it checks itself. */
+const notInJson = {
+  arrayObject: () => refuse('array with other members'),
+  date: () => refuse('Date'),
+  domain: ({ domain }: { readonly domain: string }) => refuse(domain),
+  proto: ({ proto }: { readonly proto: { readonly name: string } }) => refuse(proto.name),
+  symbolKey: () => refuse('symbol as a key'),
+  unit: ({ unit }: { readonly unit: unknown }) => refuse(typeof unit === 'bigint' ? 'bigint' : String(unit))
+}
+
+function refuse (what: string): never {
+  throw new TypeError(`there is no ${what} in JSON`)
 }
 
 /** Keywords of draft-07 with a schema in them that have another name now. */

@@ -13,8 +13,8 @@ import type { TemplateVars } from './template-vars.js'
 
 export interface SuiteOptions extends Pick<Server, 'instructions'> {
   readonly info: Implementation
-  /** What the providers do not tell. */
-  readonly capabilities?: Pick<ServerCapabilities, 'extensions' | 'experimental'>
+  /** What the providers do not tell; `completions: {}` declares it for providers with `complete` that come later. */
+  readonly capabilities?: Pick<ServerCapabilities, 'extensions' | 'experimental' | 'completions'>
   /** An empty list declares the capability, for providers that come later. */
   readonly tools?: readonly ToolProvider[]
   readonly resources?: readonly ResourceProvider[]
@@ -28,7 +28,10 @@ export interface SuiteOptions extends Pick<Server, 'instructions'> {
   readonly pageSize?: number
   /** Of lists and discover; default private, 0; 'public' is refused with `access` or extensions. */
   readonly cache?: CacheHint
-  /** Refuses what some clients cannot take, which is else a warning at boot; default false. */
+  /**
+   * Refuses tools that some clients cannot take, at boot and when one is added, and leaves out with an error in the log those that an extension finds;
+   * default false: each is a warning in the log, once.
+   */
   readonly strict?: boolean
   /** Takes a number, boolean, array or object that came as its text for what it says; default false. A tool's own option goes first. */
   readonly repairArguments?: boolean
@@ -38,7 +41,10 @@ export interface SuiteOptions extends Pick<Server, 'instructions'> {
 
 /** A Server made from providers. */
 export interface Suite extends Server {
-  /** Adds a provider while it runs, after those of its kind, and announces it where the subscription provider can. Throws MCP_ERR_BAD_PROVIDER. */
+  /**
+   * Adds a provider while it runs, after those of its kind, and announces it where the subscription provider can. Throws MCP_ERR_BAD_PROVIDER, also for what
+   * needs a capability that was not declared at boot: of its kind, by a list in the options, or `completions`, by `capabilities`.
+   */
   add (provider: ToolProvider | ResourceProvider | PromptProvider): void
   /** Removes one, and announces that; false if it was not there. */
   remove (provider: ToolProvider | ResourceProvider | PromptProvider): boolean
@@ -96,7 +102,7 @@ export interface ToolDefinition<Args, Out, Live, Msg>
 
 /** Suggests values of one argument or variable, given the others. */
 export type Completer = (value: string, others: Readonly<Record<string, string>>, context: RequestContext) => Awaitable<readonly string[]>
-/** `nextCursor` is sealed for the client and comes back as it was. */
+/** `nextCursor` is sealed for the client and comes back as it was. An item that no client could take is left out, with an error in the log. */
 export interface Page<T> { readonly items: readonly T[]; readonly nextCursor?: JsonValue }
 /** What a read answers with; null: there is no such thing here. */
 export type ReadOutcome<R> = R | ErrorOutcome | InputRequiredOutcome | null
@@ -139,7 +145,11 @@ export interface BusSubscriptions extends SubscriptionProvider {
 }
 
 export interface BusSubscriptionsOptions {
-  /** Default: one in this process. */
+  /**
+   * Default: one in this process. A listen is acknowledged when the bus has confirmed the subscription: when `on` has called `done`, or the promise that it
+   * returned has resolved; an `on` that declares one or two parameters and returns no promise has done so on return. A bus that fails, or says nothing for
+   * 5 s, is logged, and the listen acknowledged all the same.
+   */
   readonly bus?: MessageBus
   /** Keeps Suites on one bus apart; default 'mcp'. */
   readonly topic?: string

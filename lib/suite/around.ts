@@ -1,14 +1,35 @@
+import { declaresExtension } from '../channel/client-capabilities.js'
 import { createDeferred } from '../deferred.js'
 import { McpError } from '../errors.js'
 import { badReturn, fail, inputRequired, isOutcome, result } from '../outcome.js'
+import { checkResult } from './results.js'
+import type { FastifyBaseLogger } from 'fastify'
 import type { Channel } from '../../types/channel.js'
 import type { InputRequests } from '../../types/input.js'
 import type { InputRequiredOutcome, RequestOutcome } from '../../types/outcome.js'
 import type { Middleware } from '../../types/providers.js'
 import type { McpRequest, McpResult } from '../../types/request.js'
+import type { CallToolResult } from '../../types/results.js'
 
 /** Posted to a stream when its middleware has said what it says: a message that the Suite sends itself. */
 export const SETTLED = Symbol('settled')
+
+/** What a request is answered by; a tool holds what middleware makes of its result to its promise. */
+export interface Work {
+  (): Promise<RequestOutcome<unknown>>
+  readonly tool?: { hold (given: CallToolResult, log: FastifyBaseLogger): CallToolResult }
+}
+
+/** What middleware is around: a request, what it is sent through, what answers it, and the extensions that its answer may be of. */
+export interface Inside {
+  readonly request: McpRequest
+  readonly channel: Channel
+  readonly work: Work
+  readonly extensions: readonly string[]
+}
+
+/** What the builders add, for middleware that does without them. */
+const LEFT_OUT = { resultType: 'complete', cacheScope: 'private', ttlMs: 0 }
 
 /** One request inside its middleware. The innermost may open a stream; its final answer then goes through `finish`. */
 export class Around {
@@ -18,9 +39,14 @@ export class Around {
   #asked: { readonly shown: McpResult, readonly outcome: InputRequiredOutcome } | undefined
   /** What the middleware says in the end; rejects with what it threw that is no McpError. */
   readonly outcome: Promise<RequestOutcome<never>>
+  readonly #inside: Inside
+  /** The innermost result. */
+  #given: McpResult | undefined
   #isSettled = false
 
-  constructor (middleware: readonly Middleware[], request: McpRequest, channel: Channel, work: () => Promise<RequestOutcome<unknown>>) {
+  constructor (middleware: readonly Middleware[], inside: Inside) {
+    const { request, channel, work } = inside
+    this.#inside = inside
     // Whoever does not call next, or does not wait for it, leaves these without a handler.
     this.#answer.promise.catch(ignore)
     const innermost = async (): Promise<McpResult> => {
@@ -63,7 +89,10 @@ export class Around {
   }
 
   #show (outcome: Exclude<RequestOutcome<unknown>, { type: 'stream' }>): McpResult {
-    if (outcome.type === 'result') return outcome.result
+    if (outcome.type === 'result') {
+      this.#given = outcome.result
+      return outcome.result
+    }
     if (outcome.type === 'error') throw outcome.error
     // A result of another type, which middleware hands on.
     const shown = Object.freeze({ resultType: 'input_required', inputRequests: outcome.requests }) as unknown as McpResult
@@ -77,7 +106,20 @@ export class Around {
       const { outcome } = this.#asked
       return inputRequired(outcome.requests as InputRequests, outcome.state) as RequestOutcome<never>
     }
-    return result(value)
+    // Where it was given what nobody can change, and gives that, there is nothing to look at again.
+    return result(value === this.#given && Object.isFrozen(value) ? value : this.#hold(value))
+  }
+
+  /** What middleware made, held to what the method answers. Another type of result is an extension's, for who has declared one that we have. */
+  #hold (value: McpResult): McpResult {
+    const { request: { method, meta: { clientCapabilities } }, channel, work, extensions } = this.#inside
+    const whole = { ...LEFT_OUT, ...value }
+    if (whole.resultType === 'complete') {
+      checkResult('A middleware', method, whole, value)
+      return work.tool?.hold(value as CallToolResult, channel.log) ?? value
+    }
+    if (!extensions.some(extension => declaresExtension(clientCapabilities, extension))) throw badReturn('A middleware', value)
+    return value
   }
 
   #failed (error: unknown): RequestOutcome<never> {

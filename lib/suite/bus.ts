@@ -1,13 +1,17 @@
 import { EventEmitter } from 'node:events'
+import { createDeferred } from '../deferred.js'
 import { stream } from '../outcome.js'
 import { SubscriptionsEntry, type Kind } from './subscriptions.js'
-import type { BusListener, BusPacket, MessageBus, ServerNotification } from '../../types/channel.js'
+import type { FastifyBaseLogger } from 'fastify'
+import type { BusListener, BusPacket, MessageBus, RequestContext, ServerNotification } from '../../types/channel.js'
 import type { BusSubscriptions, BusSubscriptionsOptions } from '../../types/providers.js'
 
 /** How long changes of one kind are gathered for one stream, in ms. */
 const MERGE = 50
 /** How many kinds and URIs a stream remembers before it forgets those that are over. */
 const KEPT = 100
+/** How long a bus may take to confirm a subscription, in ms. */
+const CONFIRM = 5_000
 const EVENT = 'change'
 
 /** What changed, and whom it is told to. */
@@ -19,6 +23,8 @@ interface Told {
   /** There is such a message in the mailbox, or on its way. One is enough for all that waits, so that no flood of changes fills a mailbox. */
   readonly on: Record<Message, boolean>
 }
+/** The subscription to the bus that serves all streams of a process. */
+interface Joined { readonly listener: BusListener, /** Until it has been confirmed. */ confirming?: Promise<void> | undefined }
 /** What a stream is woken by: something changed, or the time of something has come. */
 type Message = 'changed' | 'due'
 
@@ -40,16 +46,16 @@ class BusEntry extends SubscriptionsEntry {
   /** Who listens in this process: one subscription to the bus serves them all. */
   readonly #streams = new EventEmitter().setMaxListeners(0)
   #count = 0
-  #listener: BusListener | undefined
+  #joined: Joined | undefined
 
   constructor ({ bus, topic = 'mcp' }: BusSubscriptionsOptions) {
     super({
       kinds: ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'],
-      subscribe: (filter, channel) => {
+      subscribe: async (filter, channel) => {
         const { principal } = channel
         const told: Told = { at: new Map(), waiting: new Map(), on: { changed: false, due: false } }
         const uris = new Set(filter.resourceSubscriptions)
-        this.#join()
+        const joined = this.#join(channel)
         channel.defer(() => { this.#leave() })
         channel.on(this.#streams, EVENT, (change: Change): Message | undefined => {
           if (change.principal !== undefined && change.principal !== principal) return undefined
@@ -59,6 +65,8 @@ class BusEntry extends SubscriptionsEntry {
           told.on.changed = true
           return 'changed'
         })
+        // What changes after the acknowledgement must not be lost.
+        await joined
         return stream(told)
       },
       handleMessage: (message, channel, live) => {
@@ -91,21 +99,68 @@ class BusEntry extends SubscriptionsEntry {
     else this.#bus.emit({ topic: this.#topic, ...change })
   }
 
-  #join (): void {
-    if (this.#count++ > 0 || this.#bus === undefined) return
+  /** Resolves when the bus has this process's subscription, or is known to be at fault, or nobody waits for it any more. */
+  async #join (context: RequestContext): Promise<void> {
+    this.#count++
+    if (this.#bus === undefined) return
+    this.#joined ??= this.#subscribe(this.#bus, context.log)
+    const { confirming } = this.#joined
+    if (confirming === undefined) return
+    const gone = createDeferred<undefined>()
+    context.signal.addEventListener('abort', () => { gone.resolve(undefined) }, { once: true })
+    await Promise.race([confirming, gone.promise])
+  }
+
+  #subscribe (bus: MessageBus, log: FastifyBaseLogger): Joined {
     // A new one each time: an MQEmitter removes a listener some time later, which must not be this one.
-    this.#listener = (packet, done) => {
+    const listener: BusListener = (packet, done) => {
       done()
       if (isChange(packet)) this.#streams.emit(EVENT, packet)
     }
-    this.#bus.on(this.#topic, this.#listener)
+    const joined: Joined = { listener }
+    joined.confirming = confirm(bus, this.#topic, listener).catch((error: unknown) => {
+      log.error({ err: error, mcp: { source: 'subscriptions' } }, 'a bus did not confirm a subscription')
+      // One that is late may come yet. Of one that failed nothing will come, and the next stream tries again.
+      if (error instanceof LateError || this.#joined !== joined) return
+      this.#joined = undefined
+      try {
+        bus.removeListener(this.#topic, listener)
+      } catch {
+        // That it is at fault has been said.
+      }
+    }).finally(() => { joined.confirming = undefined })
+    return joined
   }
 
   #leave (): void {
-    if (--this.#count > 0 || this.#listener === undefined) return
-    this.#bus?.removeListener(this.#topic, this.#listener)
-    this.#listener = undefined
+    if (--this.#count > 0 || this.#joined === undefined) return
+    this.#bus?.removeListener(this.#topic, this.#joined.listener)
+    this.#joined = undefined
   }
+}
+
+/** Says what a bus at fault has not done. */
+class LateError extends Error {
+  override readonly name = 'LateError'
+}
+
+/** Resolves when a bus has confirmed a subscription, by the callback or by a promise. One whose `on` knows neither has it on return. */
+async function confirm (bus: MessageBus, topic: string, listener: BusListener): Promise<void> {
+  const answer = createDeferred<unknown>()
+  const timer = setTimeout(() => { answer.reject(new LateError(`on: no answer within ${CONFIRM} ms`)) }, CONFIRM).unref()
+  try {
+    const returned = bus.on(topic, listener, (error?: unknown) => { error == null ? answer.resolve(undefined) : answer.reject(error) })
+    if (isThenable(returned)) answer.resolve(returned)
+    // Parameters that are taken together, (...args), may be those of an `on` that has three.
+    else if (bus.on.length === 1 || bus.on.length === 2) answer.resolve(undefined)
+    await answer.promise
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isThenable (value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
 /** Tells a stream of what waits and may be told of again; gives the time in ms until the rest may. */

@@ -1,5 +1,5 @@
 import { McpError } from '../errors.js'
-import { result } from '../outcome.js'
+import { badReturn, result } from '../outcome.js'
 import { completeResult } from '../protocol/index.js'
 import { findPrompt, type AnyPrompt } from './prompts.js'
 import { findResource, type ResourcesEntry } from './resources.js'
@@ -18,8 +18,13 @@ export async function complete (
     ? (await findPrompt(prompts, ref.name, context)).completer(argument.name)
     : await completerOf(resources, ref.uri, argument.name, context)
   if (completer === null) throw new McpError({ kind: 'invalidParams', issues: [{ path: 'argument.name', message: `is ${JSON.stringify(argument.name.slice(0, 100))}, which there is not` }] })
-  const values = completer === undefined ? [] : await completer(argument.value, others, context)
+  const values: unknown = completer === undefined ? [] : await completer(argument.value, others, context)
+  if (!isStrings(values)) throw badReturn(`The completer of ${argument.name}`, values)
   return result(completeResult(values, values.length > 100 ? { total: values.length } : {}))
+}
+
+function isStrings (values: unknown): values is readonly string[] {
+  return Array.isArray(values) && values.every(value => typeof value === 'string')
 }
 
 /** Of a template, named by itself or by one of its URIs. */

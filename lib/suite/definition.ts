@@ -10,20 +10,50 @@ const NAME = /^[A-Za-z0-9_.-]{1,128}$/
 /** What some clients take: shorter, and without dots. */
 const NARROW_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
+/** What is listed, whether it was defined or a store gave it. */
+interface Listed { readonly icons?: readonly Icon[], readonly _meta?: object }
+
 /** Throws MCP_ERR_BAD_PROVIDER unless a definition, as it is listed, is what the revision's schema says. */
-export function checkDefinition (owner: string, schema: TSchema, definition: { readonly icons?: readonly Icon[], readonly _meta?: object }): void {
+export function checkDefinition (owner: string, schema: TSchema, definition: Listed): void {
+  const flaw = flawOfListed(schema, definition)
+  if (flaw !== undefined) throw new MCP_ERR_BAD_PROVIDER(owner, flaw)
+}
+
+/** What is wrong with what is listed, if anything. */
+export function flawOfListed (schema: TSchema, listed: Listed): string | undefined {
   // A TSchema has the phantom members that TypeBoxSchema names.
   const check = compileTypeBox(schema as unknown as TypeBoxSchema)
-  if (!check.Check(definition)) {
-    const { path, message } = firstProblem(check, definition)
-    throw new MCP_ERR_BAD_PROVIDER(owner, `does not fit: ${path} ${message}`)
+  if (!check.Check(listed)) {
+    const { path, message } = firstProblem(check, listed)
+    return `does not fit: ${path} ${message}`
   }
-  for (const { src } of definition.icons ?? []) {
-    if (!/^(?:https?:\/\/|data:[^,]*;base64,)/i.test(src)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the icon ${src}, which is neither an http URL nor Base64 data`)
+  return iconFlaw(listed.icons) ?? metaFlaw(listed._meta)
+}
+
+export function iconFlaw (icons: readonly Icon[] = []): string | undefined {
+  const bad = icons.find(({ src }) => !/^(?:https?:\/\/|data:[^,]*;base64,)/i.test(src))
+  return bad && `has the icon ${bad.src}, which is neither an http URL nor Base64 data`
+}
+
+function metaFlaw (meta: object = {}): string | undefined {
+  for (const key of Object.keys(meta)) {
+    if (!isMetaKey(key)) return `has the _meta key ${JSON.stringify(key)}, which is no valid key`
+    if (isReserved(key)) return `has the _meta key ${key}, which is reserved for the protocol`
   }
-  for (const key of Object.keys(definition._meta ?? {})) {
-    if (!isMetaKey(key)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the _meta key ${JSON.stringify(key)}, which is no valid key`)
-    if (isReserved(key)) throw new MCP_ERR_BAD_PROVIDER(owner, `has the _meta key ${key}, which is reserved for the protocol`)
+  return isJson(meta) ? undefined : 'has a _meta that is no JSON'
+}
+
+function isJson (value: object): boolean {
+  try {
+    JSON.stringify(value, (_key, member: unknown) => {
+      // JSON has null in its place.
+      if (typeof member === 'number' && !Number.isFinite(member)) throw new TypeError(`${member} is no JSON`)
+      return member
+    })
+    return true
+  } catch {
+    // Nor is a cycle or a BigInt.
+    return false
   }
 }
 

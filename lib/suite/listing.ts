@@ -1,4 +1,5 @@
 import { McpError } from '../errors.js'
+import type { Throttle } from './throttle.js'
 import type { JsonValue } from '../protocol/index.js'
 import type { RequestContext } from '../../types/channel.js'
 import type { Page } from '../../types/providers.js'
@@ -42,6 +43,30 @@ function openCursor (tokens: RequestContext['tokens'], purpose: string, cursor: 
   if (!opened.ok) throw new McpError({ kind: 'cursor' })
   // What opens under this purpose was sealed above.
   return opened.value as unknown as Position
+}
+
+/** A page as a store gave it, without the entries that no client could take: for one of them a client would refuse the whole list. The log tells of each. */
+export function leaveOut<T> (page: Page<T>, list: string, flawOf: (item: T) => string | undefined, { log }: RequestContext, told: Throttle): Page<T> {
+  const items = page.items.filter(item => {
+    const flaw = flawOf(item)
+    if (flaw === undefined) return true
+    const entry = nameOf(item)
+    if (told.allows(`${list} ${entry}`)) log.error({ mcp: { list, entry, flaw: shorten(flaw) } }, 'an entry of a list was left out')
+    return false
+  })
+  return items.length === page.items.length ? page : { ...page, items }
+}
+
+/** What an entry is known by, whatever it is. */
+function nameOf (item: unknown): string {
+  if (typeof item !== 'object' || item === null) return shorten(String(item))
+  const { uri, name } = item as { readonly uri?: unknown, readonly name?: unknown }
+  const known = [uri, name].find(value => typeof value === 'string')
+  return known === undefined ? 'an entry without a name' : shorten(known as string)
+}
+
+function shorten (text: string): string {
+  return text.length > 200 ? `${text.slice(0, 200)}...` : text
 }
 
 class Walk<T> {

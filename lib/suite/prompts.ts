@@ -1,24 +1,23 @@
 import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
-import { badReturn, isOutcome, result } from '../outcome.js'
-import { GetPromptResult as GetPromptResultSchema, Prompt as PromptSchema, type GetPromptResult, type JsonObject, type JsonSchema, type Prompt, type PromptArgument } from '../protocol/index.js'
-import { compileTypeBox } from '../schema.js'
+import { isOutcome, result } from '../outcome.js'
+import {
+  Prompt as PromptSchema, type EmbeddedResource, type GetPromptResult, type JsonObject, type JsonSchema, type JsonValue, type Prompt, type PromptArgument, type PromptMessage
+} from '../protocol/index.js'
 import { Arguments } from './arguments.js'
-import { checkDefinition, checkFunction, checkName, pick } from './definition.js'
+import { checkDefinition, checkFunction, checkName, flawOfListed, pick } from './definition.js'
 import { isSchema } from '../json-schema.js'
+import { leaveOut, type ListSource } from './listing.js'
 import { Provider } from './provider.js'
+import { checkResult } from './results.js'
 import type { Catalog } from './catalog.js'
-import type { ListSource } from './listing.js'
+import type { Throttle } from './throttle.js'
 import type { Channel, RequestContext } from '../../types/channel.js'
 import type { RequestOutcome } from '../../types/outcome.js'
-import type { Completer, PromptDefinition, PromptProvider, PromptsDefinition } from '../../types/providers.js'
-import type { TypeBoxSchema } from '../../types/schema.js'
+import type { Completer, Page, PromptDefinition, PromptProvider, PromptsDefinition } from '../../types/providers.js'
 
 type AnyDefinition = PromptDefinition<unknown>
 type Sent = Readonly<Record<string, string>>
 export type PromptAnswer = RequestOutcome<never, 'prompts/get'>
-
-// A TObject has the phantom members that TypeBoxSchema names.
-const resultCheck = compileTypeBox(GetPromptResultSchema as unknown as TypeBoxSchema)
 
 /** One prompt, with the types of its arguments inferred. What makes no sense throws MCP_ERR_BAD_PROVIDER. */
 export function definePrompt<Args = Readonly<Record<string, string>>> (definition: PromptDefinition<Args>): PromptProvider {
@@ -33,7 +32,7 @@ export function definePrompts (definition: PromptsDefinition): PromptProvider {
 
 /** One prompt, or those of a store: how they are listed and got. */
 export abstract class AnyPrompt extends Provider {
-  abstract source (context: RequestContext): ListSource<Prompt>
+  abstract source (context: RequestContext, told: Throttle): ListSource<Prompt>
   abstract has (name: string): boolean
   abstract get (name: string, sent: Sent, channel: Channel): Promise<PromptAnswer>
   /** The completer of an argument; null for an argument that there is not. */
@@ -105,8 +104,13 @@ class PromptsEntry extends AnyPrompt {
     this.#definition = definition
   }
 
-  source (context: RequestContext): ListSource<Prompt> {
-    return { key: this.key, asks: true, list: cursor => this.#definition.list(cursor, context) }
+  source (context: RequestContext, told: Throttle): ListSource<Prompt> {
+    return { key: this.key, asks: true, list: async cursor => await this.#list(cursor, context, told) }
+  }
+
+  async #list (cursor: JsonValue | undefined, context: RequestContext, told: Throttle): Promise<Page<Prompt>> {
+    const page = await this.#definition.list(cursor, context)
+    return leaveOut(page, `The prompts under ${this.#definition.prefix}`, item => flawOfListed(PromptSchema, item), context, told)
   }
 
   has (name: string): boolean {
@@ -133,8 +137,23 @@ function toOutcome (outcome: unknown, name: string): PromptAnswer {
   if (outcome === null) throw new McpError({ kind: 'promptNotFound', name })
   if (isOutcome(outcome) && (outcome.type === 'error' || outcome.type === 'inputRequired')) return outcome
   const got: unknown = isOutcome(outcome) && outcome.type === 'result' ? outcome.result : outcome
-  if (!resultCheck.Check(got)) throw badReturn(`The prompt ${name}: get`, outcome)
-  return result(got as GetPromptResult)
+  checkResult(`The prompt ${name}: get`, 'prompts/get', got, outcome)
+  return result(withMediaTypes(got as GetPromptResult))
+}
+
+/** Resources in a prompt have a media type, which the schema does not ask for (2026-07-28, Prompts, Embedded Resources). */
+function withMediaTypes (got: GetPromptResult): GetPromptResult {
+  return got.messages.some(lacksMediaType) ? { ...got, messages: got.messages.map(message => lacksMediaType(message) ? withMediaType(message) : message) } : got
+}
+
+function lacksMediaType ({ content }: PromptMessage): boolean {
+  return content.type === 'resource' && content.resource.mimeType === undefined
+}
+
+function withMediaType ({ role, content }: PromptMessage): PromptMessage {
+  // What lacks one is a resource.
+  const { resource, ...block } = content as EmbeddedResource
+  return { role, content: { ...block, resource: { ...resource, mimeType: 'text' in resource ? 'text/plain' : 'application/octet-stream' } } }
 }
 
 /** Arguments as they are listed. They are strings on the wire, so that a schema of anything else could never be met. */

@@ -1,23 +1,22 @@
 import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
-import { badReturn, isOutcome, result } from '../outcome.js'
-import { ReadResourceResult as ReadResourceResultSchema, ResourceTemplate as ResourceTemplateSchema, type ReadResourceResult, type Resource, type ResourceTemplate } from '../protocol/index.js'
-import { compileTypeBox } from '../schema.js'
+import { isOutcome, result } from '../outcome.js'
+import {
+  Resource as ResourceSchema, ResourceTemplate as ResourceTemplateSchema, type JsonValue, type ReadResourceResult, type Resource, type ResourceTemplate
+} from '../protocol/index.js'
 import { watchCaller } from './caller.js'
-import { checkDefinition, checkFunction } from './definition.js'
+import { checkDefinition, checkFunction, flawOfListed } from './definition.js'
+import { leaveOut, type ListSource } from './listing.js'
 import { Provider } from './provider.js'
+import { checkResult } from './results.js'
 import { normalizeUri, traverses, UriTemplate, type Vars } from './template.js'
 import type { Catalog } from './catalog.js'
-import type { ListSource } from './listing.js'
+import type { Throttle } from './throttle.js'
 import type { Channel, RequestContext } from '../../types/channel.js'
 import type { RequestOutcome } from '../../types/outcome.js'
-import type { Completer, ResourceProvider, ResourcesDefinition } from '../../types/providers.js'
-import type { TypeBoxSchema } from '../../types/schema.js'
+import type { Completer, Page, ResourceProvider, ResourcesDefinition } from '../../types/providers.js'
 
 type AnyDefinition = ResourcesDefinition<string>
 export type ReadAnswer = RequestOutcome<never, 'resources/read'>
-
-// A TObject has the phantom members that TypeBoxSchema names.
-const resultCheck = compileTypeBox(ReadResourceResultSchema as unknown as TypeBoxSchema)
 
 /**
  * Resources under one prefix. With a template the variables of a URI are read from it, decoded once; without one every URI that begins with the prefix is
@@ -68,9 +67,13 @@ export class ResourcesEntry extends Provider {
     return this.#definition.complete !== undefined
   }
 
-  source (context: RequestContext): ListSource<Resource> {
-    const { list } = this.#definition
-    return { key: this.key, asks: list !== undefined, list: cursor => list === undefined ? { items: [] } : list.call(this.#definition, cursor, context) }
+  source (context: RequestContext, told: Throttle): ListSource<Resource> {
+    return { key: this.key, asks: this.#definition.list !== undefined, list: async cursor => await this.#list(cursor, context, told) }
+  }
+
+  async #list (cursor: JsonValue | undefined, context: RequestContext, told: Throttle): Promise<Page<Resource>> {
+    const page = await this.#definition.list?.(cursor, context) ?? { items: [] }
+    return leaveOut(page, `The resources under ${this.#prefix}`, flawOfResource, context, told)
   }
 
   /** The variables of a URI in its normal form that is one of these; undefined if it is not. */
@@ -92,7 +95,7 @@ export class ResourcesEntry extends Provider {
     if (outcome === null) throw new McpError({ kind: 'resourceNotFound', uri })
     if (isOutcome(outcome) && (outcome.type === 'error' || outcome.type === 'inputRequired')) return outcome
     const read: unknown = isOutcome(outcome) && outcome.type === 'result' ? outcome.result : outcome
-    if (!resultCheck.Check(read)) throw badReturn(`The resources under ${this.#prefix}: read`, outcome)
+    checkResult(`The resources under ${this.#prefix}: read`, 'resources/read', read, outcome)
     return result(personal || looked() ? toPrivate(read as ReadResourceResult) : read as ReadResourceResult)
   }
 }
@@ -110,6 +113,11 @@ export async function findResource (catalog: Catalog<ResourcesEntry>, uri: strin
     if (entry !== undefined && vars !== undefined) return { entry, vars, personal: catalog.isPersonal(entry, fits) }
   }
   throw new McpError({ kind: 'resourceNotFound', uri })
+}
+
+function flawOfResource (resource: Resource): string | undefined {
+  const flaw = flawOfListed(ResourceSchema, resource)
+  return flaw === undefined && normalizeUri(resource.uri) === undefined ? `has the uri ${JSON.stringify(resource.uri)}, which is no absolute URI` : flaw
 }
 
 /** What depends on the caller is for no other's cache, whatever the author asked (2026-07-28, Caching, Security). */

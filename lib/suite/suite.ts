@@ -3,16 +3,18 @@ import { result, stream } from '../outcome.js'
 import {
   Implementation, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult, toolResult, type CacheableResult, type ServerCapabilities
 } from '../protocol/index.js'
-import { Around, SETTLED } from './around.js'
+import { Around, SETTLED, type Work as AnyWork } from './around.js'
 import { Catalog, type Found } from './catalog.js'
 import { complete } from './completion.js'
 import { checkDefinition } from './definition.js'
 import { callInProcess, isInProcess } from './in-process.js'
 import { isExtension } from '../meta-key.js'
+import { ToolLint } from './lint.js'
 import { listPage, type Listed, type ListSource } from './listing.js'
 import { AnyPrompt, findPrompt } from './prompts.js'
 import { findResource, ResourcesEntry } from './resources.js'
 import { SubscriptionsEntry, type Kind, type Listened } from './subscriptions.js'
+import { Throttle } from './throttle.js'
 import { ToolEntry, type ToolDefaults } from './tool.js'
 import { watchCaller } from './caller.js'
 import type { FastifyInstance } from 'fastify'
@@ -24,7 +26,7 @@ import type { McpRequest, RequestOf } from '../../types/request.js'
 import type { CacheHint, CallToolResult } from '../../types/results.js'
 
 type AnyOutcome = RequestOutcome<Live>
-type Work = () => Promise<AnyOutcome>
+interface Work extends AnyWork { (): Promise<AnyOutcome> }
 /** The state of a stream: whose it is, what that keeps, and the middleware that waits for its end. */
 interface Live {
   readonly owner: ToolEntry | SubscriptionsEntry
@@ -37,6 +39,7 @@ interface Place {
   readonly catalog: Catalog<ToolEntry> | Catalog<ResourcesEntry> | Catalog<AnyPrompt>
   readonly kind: Kind
   readonly capability: 'tools' | 'resources' | 'prompts'
+  readonly completes?: boolean
 }
 type AnyProvider = ToolProvider | ResourceProvider | PromptProvider
 
@@ -64,8 +67,9 @@ class SuiteServer implements Suite {
   readonly #pageSize: number
   readonly #cache: CacheHint | undefined
   readonly #defaults: ToolDefaults
-  readonly #strict: boolean
-  readonly #warnings: readonly string[]
+  readonly #lint: ToolLint
+  /** Entries of lists that were left out, and told of. */
+  readonly #leftOut = new Throttle()
   /** The list of tools where it is the same for everybody, and the revision of the catalog that it is of. */
   #toolList: { readonly revision: number, readonly result: CacheableResult } | undefined
 
@@ -73,7 +77,8 @@ class SuiteServer implements Suite {
     const { tools, resources, prompts, extensions = [], subscriptions, middleware = [], pageSize = Infinity, cache, strict = false } = checkOptions(options)
     this.info = options.info
     if (options.instructions !== undefined) this.instructions = options.instructions
-    this.#tools = new Catalog(entries(ToolEntry, tools, 'tools'), findIn(extensions, 'tools', ToolEntry))
+    this.#lint = new ToolLint(strict)
+    this.#tools = new Catalog(entries(ToolEntry, tools, 'tools'), findIn(extensions, 'tools', ToolEntry).map(find => this.#admitted(find)))
     this.#resources = new Catalog(entries(ResourcesEntry, resources, 'resources'), findIn(extensions, 'resources', ResourcesEntry))
     this.#prompts = new Catalog(entries<AnyPrompt>(AnyPrompt, prompts, 'prompts'), findIn<AnyPrompt>(extensions, 'prompts', AnyPrompt))
     this.#subscriptions = subscriptions === undefined ? undefined : entries(SubscriptionsEntry, [subscriptions], 'subscriptions')[0]
@@ -83,19 +88,17 @@ class SuiteServer implements Suite {
     this.#defaults = { repairArguments: options.repairArguments ?? false, maxResultSize: options.maxResultSize ?? Infinity }
     this.capabilities = Object.freeze(this.#capabilitiesOf(options))
     this.#checkCache(extensions)
-    this.#warnings = this.#tools.own.flatMap(({ warnings }) => warnings)
-    this.#strict = strict
-    this.#checkStrict(this.#warnings)
+    this.#lint.check(this.#tools.own)
   }
 
   setup ({ log }: FastifyInstance): void {
-    for (const warning of this.#warnings) log.warn({ mcp: { lint: true } }, warning)
+    this.#lint.mounted(this.#tools.own, log)
   }
 
   async handleRequest (request: McpRequest, channel: Channel<unknown>): Promise<AnyOutcome> {
     const work = await this.#prepare(request, channel)
     if (this.#middleware.length === 0 || request.method === 'subscriptions/listen') return await work()
-    const around = new Around(this.#middleware, request, channel as Channel, work)
+    const around = new Around(this.#middleware, { request, channel: channel as Channel, work, extensions: Object.keys(this.capabilities.extensions ?? {}) })
     const opened = await around.first()
     return opened === undefined ? await this.#settle(around, channel) : this.#hold(opened.live as Live, around, channel)
   }
@@ -127,13 +130,18 @@ class SuiteServer implements Suite {
   }
 
   add (provider: AnyProvider): void {
-    const { catalog, kind, capability } = this.#placeOf(provider)
+    const { catalog, kind, capability, completes } = this.#placeOf(provider)
     if (this.capabilities[capability] === undefined) {
       throw new MCP_ERR_BAD_PROVIDER('A provider', `cannot be added: give createSuite the option ${capability}, if only an empty list`)
     }
-    if (provider instanceof ToolEntry) this.#checkStrict(provider.warnings)
+    // Clients have been told what there is.
+    if (completes === true && this.capabilities.completions === undefined) {
+      throw new MCP_ERR_BAD_PROVIDER('A provider that completes', 'cannot be added: give createSuite the option capabilities with completions, if only {}')
+    }
+    if (provider instanceof ToolEntry) this.#lint.check([provider])
     // The catalog was chosen by what the provider is.
     catalog.add(provider as never)
+    if (provider instanceof ToolEntry) this.#lint.added(provider)
     this.#subscriptions?.announce(kind)
   }
 
@@ -174,10 +182,11 @@ class SuiteServer implements Suite {
     const tool = await this.#tools.find(name, channel)
     if (tool === undefined) throw new McpError({ kind: 'unknownTool', name })
     if (!isInProcess(request)) tool.checkHeaders(request, channel)
-    return async () => {
+    const work = async (): Promise<AnyOutcome> => {
       const outcome = await tool.call(request, channel, this.#defaults)
       return outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome
     }
+    return Object.assign(work, { tool })
   }
 
   async #listTools (request: RequestOf<'tools/list'>, channel: Channel<unknown>): Promise<AnyOutcome> {
@@ -194,12 +203,12 @@ class SuiteServer implements Suite {
 
   async #list<P extends ToolEntry | ResourcesEntry | AnyPrompt, T, R extends CacheableResult> (
     catalog: Catalog<P>, request: RequestOf<'tools/list' | 'resources/list' | 'resources/templates/list' | 'prompts/list'>, channel: Channel<unknown>,
-    sources: (providers: readonly P[], context: RequestContext) => readonly ListSource<T>[], idOf: (item: T) => string,
+    sources: (providers: readonly P[], context: RequestContext, leftOut: Throttle) => readonly ListSource<T>[], idOf: (item: T) => string,
     build: (items: readonly T[], options: { readonly nextCursor?: string, readonly cache?: CacheHint }) => R
   ): Promise<AnyOutcome> {
     const { context, looked } = watchCaller<RequestContext>(channel)
     const visible = await catalog.visible(channel)
-    const listed = sources(visible, context)
+    const listed = sources(visible, context, this.#leftOut)
     const { cursor } = request.params
     const { items, nextCursor }: Listed<T> = await listPage(listed, idOf, channel, cursor, this.#pageSize)
     // All pages have one scope (2026-07-28, Caching), and nobody knows whether a page that comes later will look at who asks.
@@ -240,13 +249,13 @@ class SuiteServer implements Suite {
 
   #placeOf (provider: unknown): Place {
     if (provider instanceof ToolEntry) return { catalog: this.#tools, kind: 'toolsListChanged', capability: 'tools' }
-    if (provider instanceof ResourcesEntry) return { catalog: this.#resources, kind: 'resourcesListChanged', capability: 'resources' }
-    if (provider instanceof AnyPrompt) return { catalog: this.#prompts, kind: 'promptsListChanged', capability: 'prompts' }
+    if (provider instanceof ResourcesEntry) return { catalog: this.#resources, kind: 'resourcesListChanged', capability: 'resources', completes: provider.completes }
+    if (provider instanceof AnyPrompt) return { catalog: this.#prompts, kind: 'promptsListChanged', capability: 'prompts', completes: provider.completes }
     throw new MCP_ERR_BAD_PROVIDER('A provider', 'was given that no define function made')
   }
 
-  #checkStrict (warnings: readonly string[]): void {
-    if (this.#strict && warnings.length > 0) throw new MCP_ERR_BAD_PROVIDER('A strict Suite', `refuses: ${warnings.join('; ')}`)
+  #admitted (find: Found<ToolEntry>): Found<ToolEntry> {
+    return async context => this.#lint.admit(await find(context), context.log)
   }
 
   #capabilitiesOf ({ tools, resources, prompts, extensions = [], capabilities }: SuiteOptions): ServerCapabilities {
@@ -279,8 +288,8 @@ class SuiteServer implements Suite {
 // ---- what a list is made of
 
 const toolsOf = (tools: readonly ToolEntry[]): readonly ListSource<ToolEntry['tool']>[] => tools.map(({ key, tool }) => ({ key, list: () => ({ items: [tool] }) }))
-const sourcesOf = (entries: readonly ResourcesEntry[], context: RequestContext) => entries.map(entry => entry.source(context))
-const promptsOf = (entries: readonly AnyPrompt[], context: RequestContext) => entries.map(entry => entry.source(context))
+const sourcesOf = (entries: readonly ResourcesEntry[], context: RequestContext, leftOut: Throttle) => entries.map(entry => entry.source(context, leftOut))
+const promptsOf = (entries: readonly AnyPrompt[], context: RequestContext, leftOut: Throttle) => entries.map(entry => entry.source(context, leftOut))
 const templatesOf = (entries: readonly ResourcesEntry[]): readonly ListSource<NonNullable<ResourcesEntry['template']>>[] =>
   entries.flatMap(({ key, template }) => template === undefined ? [] : [{ key, list: () => ({ items: [template] }) }])
 

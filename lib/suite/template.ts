@@ -7,6 +7,7 @@ export type Vars = Readonly<Record<string, string | readonly string[]>>
 interface Variable { readonly name: string, readonly explode: boolean, readonly maxLength: number }
 interface Literal { readonly literal: string }
 interface Expression { readonly operator: Operator, readonly variables: readonly Variable[] }
+type Part = Literal | Expression
 type Operator = '' | '+' | '#' | '.' | '/' | ';' | '?' | '&'
 
 /** What stands before the first value of an expression, and between two (RFC 6570, Appendix A). */
@@ -19,10 +20,16 @@ const excluded: Readonly<Record<Operator, RegExp>> = {
 }
 /** The longest URI that is looked at. */
 const MAX_URI = 8_192
+/** Characters that are looked at before a URI is one that does not fit: of a short one so many, of a long one each so often. */
+const MIN_LOOKS = 4_096
+const MAX_LOOKS = 4
 
-/** A URI template (RFC 6570, all four levels), read backwards: the variables of a URI, in one pass over it and without going back. */
+/**
+ * A URI template (RFC 6570, all four levels), read backwards. Where a URI can be read in several ways an earlier variable takes as much as it can, but for a
+ * list right behind it.
+ */
 export class UriTemplate {
-  readonly #parts: readonly (Literal | Expression)[]
+  readonly #parts: readonly Part[]
   readonly names: readonly string[]
   /** What every URI of it begins with, in its normal form. */
   readonly prefix: string
@@ -38,31 +45,93 @@ export class UriTemplate {
 
   /** The variables of a URI in its normal form, decoded once; undefined if it does not fit. */
   match (uri: string): Vars | undefined {
-    const vars: Record<string, string | readonly string[]> = {}
-    let rest = uri
-    for (const [index, part] of this.#parts.entries()) {
-      if ('literal' in part) {
-        if (!rest.startsWith(part.literal)) return undefined
-        rest = rest.slice(part.literal.length)
-        continue
-      }
-      const end = this.#endOf(rest, index)
-      if (end === -1 || !read(rest.slice(0, end), part, vars)) return undefined
-      rest = rest.slice(end)
-    }
-    return rest === '' ? vars : undefined
+    return new Reading(this.#parts, uri).from(0, 0)
+  }
+}
+
+/** One reading of a URI. What came of a place is kept, and the whole is bounded, so that no URI takes long. */
+class Reading {
+  readonly #parts: readonly Part[]
+  readonly #uri: string
+  readonly #known = new Map<number, Vars | undefined>()
+  /** Characters that may still be looked at. */
+  #left: number
+
+  constructor (parts: readonly Part[], uri: string) {
+    this.#parts = parts
+    this.#uri = uri
+    this.#left = MIN_LOOKS + MAX_LOOKS * uri.length
   }
 
-  /** Where the text of an expression ends: where what stands behind it begins. */
-  #endOf (rest: string, index: number): number {
-    const next = this.#parts[index + 1]
-    if (next === undefined) return rest.length
-    if ('literal' in next) return index + 2 === this.#parts.length ? lastIndex(rest, next.literal) : rest.indexOf(next.literal)
-    // Of two expressions side by side the first takes all, unless the second begins with a character of its own.
-    const start = first[next.operator]
-    const at = start === '' ? -1 : rest.indexOf(start)
-    return at === -1 ? rest.length : at
+  /** The variables of this part and those behind it, read from here to the end. */
+  from (index: number, at: number): Vars | undefined {
+    const part = this.#parts[index]
+    if (part === undefined) return at === this.#uri.length ? {} : undefined
+    if ('literal' in part) return this.#uri.startsWith(part.literal, at) ? this.from(index + 1, at + part.literal.length) : undefined
+    const place = index * (this.#uri.length + 1) + at
+    if (!this.#known.has(place)) this.#known.set(place, this.#expression(part, index, at))
+    return this.#known.get(place)
   }
+
+  #expression (part: Expression, index: number, at: number): Vars | undefined {
+    const limit = this.#limitOf(part, index, at)
+    this.#left -= limit - at
+    for (const end of this.#endsOf(index, at, limit)) {
+      if (--this.#left < 0) return undefined
+      const rest = this.from(index + 1, end)
+      if (rest === undefined) continue
+      this.#left -= end - at
+      const vars: Record<string, string | readonly string[]> = {}
+      if (read(this.#uri.slice(at, end), part, vars)) return { ...vars, ...rest }
+    }
+    return undefined
+  }
+
+  /** As far as the values of an expression can go. */
+  #limitOf ({ operator }: Expression, index: number, at: number): number {
+    const begin = this.#uri.startsWith(first[operator], at) ? at + first[operator].length : at
+    const rest = this.#uri.slice(begin)
+    const ends = [rest.search(excluded[operator])]
+    // What may hold everything leaves a query and a fragment to the parts that stand for them.
+    if (operator === '+') for (const mark of ['?', '#']) if (this.#parts.slice(index + 1).some(part => begins(part, mark))) ends.push(rest.indexOf(mark))
+    return begin + Math.min(...ends.map(end => end === -1 ? rest.length : end))
+  }
+
+  /** Where an expression may end: where what stands behind it may begin, what is likelier first. */
+  * #endsOf (index: number, at: number, limit: number): Generator<number> {
+    const next = this.#parts[index + 1]
+    if (next === undefined) {
+      if (limit === this.#uri.length) yield limit
+    } else if ('literal' in next) {
+      yield * this.#backwards(next.literal, at, limit)
+    } else if (isGreedy(next)) {
+      yield * [...this.#backwards(first[next.operator], at, limit)].reverse()
+      // A query may be left out.
+      if (isQuery(next)) yield limit
+    } else {
+      yield * this.#backwards(first[next.operator], at, limit)
+    }
+  }
+
+  * #backwards (text: string, at: number, limit: number): Generator<number> {
+    // Nothing before the value is looked at.
+    const value = this.#uri.slice(at, limit + text.length)
+    for (let end = value.lastIndexOf(text); end !== -1; end = end === 0 ? -1 : value.lastIndexOf(text, end - 1)) yield at + end
+  }
+}
+
+/** Whether an expression holds as many values as there are, so that it begins as early as it can. */
+function isGreedy (part: Expression): boolean {
+  return isQuery(part) || part.operator === ';' || part.variables.some(({ explode }) => explode)
+}
+
+function isQuery ({ operator }: Expression): boolean {
+  return operator === '?' || operator === '&'
+}
+
+/** Whether a query or a fragment begins in a part. */
+function begins (part: Part, mark: string): boolean {
+  return 'literal' in part ? part.literal.includes(mark) : part.operator === mark
 }
 
 /**
@@ -118,9 +187,10 @@ function parseExpression (text: string, expression: string): Expression {
 }
 
 /** Reads the values of one expression; false if the text is none. */
-function read (text: string, { operator, variables }: Expression, vars: Record<string, string | readonly string[]>): boolean {
+function read (text: string, part: Expression, vars: Record<string, string | readonly string[]>): boolean {
+  const { operator, variables } = part
   const start = first[operator]
-  const query = operator === '?' || operator === '&'
+  const query = isQuery(part)
   // Only a query may be left out: the types of other variables say that they are there.
   if (text === '' && query) return true
   if (!text.startsWith(start) || excluded[operator].test(text.slice(start.length))) return false
@@ -170,10 +240,6 @@ function decode (text: string): string | undefined {
 /** In characters, of which some are two units of a string. */
 function lengthOf (text: string): number {
   return [...text].length
-}
-
-function lastIndex (text: string, ending: string): number {
-  return text.endsWith(ending) ? text.length - ending.length : -1
 }
 
 function bad (template: string, problem: string): Error {

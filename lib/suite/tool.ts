@@ -1,6 +1,6 @@
 import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
 import { badReturn, fail, isOutcome, result, stream } from '../outcome.js'
-import { CallToolResult as CallToolResultSchema, ClientCapabilities, Tool as ToolSchema, toolResult, type JsonObject, type Tool } from '../protocol/index.js'
+import { ClientCapabilities, Tool as ToolSchema, toolResult, type JsonObject, type Tool } from '../protocol/index.js'
 import { compileTypeBox } from '../schema.js'
 import { checkParamHeaders, checkParamAnnotations } from '../transport/param-headers.js'
 import { Arguments } from './arguments.js'
@@ -8,8 +8,10 @@ import { checkDefinition, checkFunction, checkName, lintName, pick } from './def
 import { lint, toJsonSchema } from '../json-schema.js'
 import { Output } from './output.js'
 import { Provider } from './provider.js'
+import { checkResult } from './results.js'
 import type { TSchema } from '@sinclair/typebox'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
+import type { FastifyBaseLogger } from 'fastify'
 import type { Channel, RequestContext } from '../../types/channel.js'
 import type { CloseReason } from '../../types/exchange.js'
 import type { RequestOutcome } from '../../types/outcome.js'
@@ -27,7 +29,6 @@ type Updates = AsyncIterator<ProgressUpdate | LogUpdate, unknown, void>
 export interface ToolDefaults { readonly repairArguments: boolean, readonly maxResultSize: number }
 
 // A TObject has the phantom members that TypeBoxSchema names.
-const resultCheck = compileTypeBox(CallToolResultSchema as unknown as TypeBoxSchema)
 const capabilitiesCheck = compileTypeBox(ClientCapabilities as unknown as TypeBoxSchema)
 const MASKED = 'The tool failed.'
 
@@ -106,6 +107,11 @@ export class ToolEntry extends Provider {
     return await this.#guard(channel, defaults, async () => await handleMessage.call(this.definition, message, channel, live))
   }
 
+  /** A result, if it keeps the promise of the output; else a failure. */
+  hold (given: CallToolResult, log: FastifyBaseLogger): CallToolResult {
+    return this.#output === undefined ? given : this.#output.check(given, log)
+  }
+
   async handleClose (context: RequestContext, live: unknown, reason: CloseReason): Promise<void> {
     await this.definition.handleClose?.(context, live, reason)
   }
@@ -130,8 +136,8 @@ export class ToolEntry extends Provider {
       return answer
     }
     const given: unknown = isOutcome(answer) && answer.type === 'result' ? answer.result : answer
-    if (!resultCheck.Check(given)) throw badReturn(`${this.#owner}: its callback`, answer)
-    const sent = this.#output === undefined ? given as CallToolResult : this.#output.check(given as CallToolResult, log)
+    checkResult(`${this.#owner}: its callback`, 'tools/call', given, answer)
+    const sent = this.hold(given as CallToolResult, log)
     const { maxResultSize = defaults.maxResultSize } = this.definition
     if (maxResultSize !== Infinity && Buffer.byteLength(JSON.stringify(sent)) > maxResultSize) {
       return result(toolResult.error(`The result is larger than ${maxResultSize} bytes, which is as much as this tool may answer.`))

@@ -191,6 +191,67 @@ test('what is no result is a crash, with a question to the client inside or with
   }
 })
 
+test('what middleware answers is held to what the method answers: TOOL-03, TOOL-20, PRM-07, RES-05', async t => {
+  const notes = defineResources({ prefix: 'notes://', read: ({ uri }) => readResourceResult({ uri, text: 'note' }) })
+  const prompt = definePrompt({ name: 'prompt', get: () => getPromptResult([{ role: 'user', content: 'Hi' }]) })
+  const bad = [
+    {}, { resultType: 'complete' }, { content: 'text', tools: {}, contents: {}, messages: 'x', resources: 5, prompts: 5 },
+    // RES-09, PRM-08, TOOL-22
+    { content: [{ type: 'image', data: 'AP-_', mimeType: 'image/png' }], contents: [], messages: [{ role: 'user', content: { type: 'image', data: 'AP-_', mimeType: 'image/png' } }] }
+  ]
+  for (const given of bad) {
+    const { client, lines } = await around(t, [() => given as unknown as McpResult], [echo], { suite: { resources: [notes], prompts: [prompt] } })
+    const answers = [
+      await client.request('tools/list', {}), await client.request('tools/call', { name: 'echo', arguments: { text: '' } }), await client.request('resources/list', {}),
+      await client.request('resources/templates/list', {}), await client.request('resources/read', { uri: 'notes://1' }), await client.request('prompts/list', {}),
+      await client.request('prompts/get', { name: 'prompt', arguments: {} })
+    ]
+    for (const answer of answers) t.match(answer, { statusCode: 500, error: { code: -32603, message: 'Internal error' } }, JSON.stringify(given))
+    t.match(lines, answers.map(() => ({ err: { code: 'MCP_ERR_BAD_RETURN', message: /^A middleware returned / } })))
+  }
+  const changed: Middleware = async (_request, _channel, next) => Object.assign(await next(), { content: 'text' })
+  t.match(await (await around(t, [changed], [echo])).callTool('echo', { text: '' }), { statusCode: 500, error: { code: -32603 } }, 'in its place too')
+  // What the builders would add may be left out.
+  const plain = { content: [], tools: [], contents: [{ uri: 'notes://1', text: '' }] }
+  const { client } = await around(t, [() => plain as unknown as McpResult], [echo], { suite: { resources: [notes] } })
+  t.match(await client.request('tools/call', { name: 'echo', arguments: { text: '' } }), { result: { content: [], resultType: 'complete' } })
+  t.match(await client.request('tools/list', {}), { result: { tools: [], cacheScope: 'private', ttlMs: 0 } })
+  t.match(await client.request('resources/read', { uri: 'notes://1' }), { result: { contents: [{ text: '' }], cacheScope: 'private', ttlMs: 0 } })
+})
+
+test('what middleware makes of a tool\'s result keeps the promise of its output: TOOL-26, TOOL-27', async t => {
+  const sum = defineTool({ name: 'sum', output: Type.Object({ sum: Type.Number() }), call: () => toolResult.data({ sum: 3 }) })
+  const answers: readonly (readonly [McpResult, boolean])[] = [
+    [toolResult.data({ sum: 4 }), false], [toolResult.error('Sold out'), false], [toolResult.data({ sum: 'secret' }), true], [toolResult.text('secret'), true]
+  ]
+  for (const [given, broken] of answers) {
+    const { callTool, lines } = await around(t, [() => given], [sum])
+    const { statusCode, result } = await callTool('sum')
+    t.equal(statusCode, 200)
+    if (broken) t.match(result, { isError: true, content: [{ text: 'The tool failed: its result is not what it promises.' }] })
+    else t.match(result, given)
+    t.equal(lines.length, broken ? 1 : 0)
+    t.notMatch(JSON.stringify(result), 'secret')
+  }
+})
+
+test('a result of an extension goes to a client that declared what the Suite declares, and to no other: EXT-03', async t => {
+  const TASKS = 'io.modelcontextprotocol/tasks'
+  const task = { resultType: 'task', task: { taskId: 'secret' } } as unknown as McpResult
+  const send = async (extensions: Readonly<Record<string, JsonObject>>, capabilities: JsonObject) => {
+    const { client } = await around(t, [() => task], [echo], { suite: { capabilities: { extensions } } })
+    return await client.request('tools/call', { name: 'echo', arguments: { text: '' } }, { capabilities })
+  }
+  const declared = { extensions: { [TASKS]: {} } }
+  const others = [{}, { sampling: {} }, { extensions: {} }, { extensions: { 'com.example/other': {} } }, { extensions: { [TASKS]: true } }]
+  for (const [extensions, capabilities] of [...others.map(other => [{ [TASKS]: {} }, other] as const), [{}, declared], [{ 'com.example/other': {} }, declared]] as const) {
+    const answer = await send(extensions, capabilities)
+    t.match(answer, { statusCode: 500, error: { code: -32603, message: 'Internal error' } }, JSON.stringify([extensions, capabilities]))
+    t.notMatch(JSON.stringify(answer), 'secret')
+  }
+  t.match((await send({ [TASKS]: {} }, declared)).result, task)
+})
+
 // ---- errors
 
 test('middleware that throws at a tool is masked like the tool, and what is outside still sees the end: case 091', async t => {

@@ -80,6 +80,15 @@ test('no more than 100 values are sent, with how many there are: CMP-03', async 
   t.strictSame((await complete(0)), { ...await complete(0), completion: { values: [] } })
 })
 
+test('a completer that gives no list of strings is a crash, and nothing of it is sent: CMP-03', async t => {
+  for (const given of ['red', [5], ['red', null], { values: ['red'] }, undefined, null]) {
+    const client = await connect(t, { prompts: [paint(() => given as unknown as string[])] })
+    const answer = await client.request('completion/complete', ofPrompt('paint', 'color'))
+    t.match(answer, { statusCode: 500, error: { code: -32603, message: 'Internal error' } }, JSON.stringify(given))
+    t.equal(answer.result, undefined)
+  }
+})
+
 test('what is known and has no completer has no suggestions: CMP-05', async t => {
   const client = await connect(t, {
     prompts: [paint(completeColor), definePrompt({ name: 'free', get }), definePrompts({ prefix: 'stored.', list: () => ({ items: [] }), get })], resources: [files(completeColor)]

@@ -50,6 +50,15 @@ test('the keys of _meta are keys, and none of them is the protocol\'s own: META-
   }
 })
 
+test('a _meta that is no JSON is refused where it is defined, and not when it is listed: TOOL-36', async t => {
+  const cycle: { self?: unknown } = {}
+  cycle.self = cycle
+  for (const value of [1n, [{ n: 2n }], cycle, NaN, { n: [Infinity] }]) {
+    t.throws(() => tool({ _meta: { 'com.example/a': value } }), refused(/^The tool tool has a _meta that is no JSON$/))
+  }
+  t.doesNotThrow(() => tool({ _meta: { 'com.example/a': { b: undefined, c: [null, 0.5] } } }))
+})
+
 test('a mistake in a definition is told where it is made, with the name of the tool: case 083', async t => {
   for (const definition of [undefined, null, 'x', 5]) {
     t.throws(() => defineTool(definition as unknown as Parameters<typeof defineTool>[0]), refused(/^A provider /), String(definition))

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import {
   busSubscriptions, createSuite, definePrompt, definePrompts, defineSubscriptions, elicitForm, fail, getPromptResult, inputRequired, result, stop, stream,
-  type GetPromptResult, type PromptDefinition, type PromptsDefinition, type StandardSchema, type SuiteOptions
+  type GetPromptResult, type ListPromptsResult as ListPromptsResultType, type Prompt, type PromptDefinition, type PromptsDefinition, type StandardSchema, type SuiteOptions
 } from 'fastify-gen-mcp'
 import { createTestClient, type TestClient } from 'fastify-gen-mcp/testing'
 import { GetPromptResult as GetPromptResultSchema, ListPromptsResult } from '../../lib/protocol/index.js'
@@ -79,6 +79,15 @@ test('prompts are listed as they were defined, their arguments by the schema: PR
       { name: 'plain' }, { name: 'none', arguments: [] }, { name: 'stored.a', arguments: [{ name: 'x' }] }
     ]
   })
+})
+
+test('an entry of a store that a client must refuse is not sent: PRM-03, ICON-02', async t => {
+  for (const entry of [{}, { name: 5 }, { name: 'a', arguments: [{ title: 'X' }] }, { name: 'a', icons: [{ src: 'file:///a.png' }] }, { name: 'a', _meta: { progressToken: 1 } }]) {
+    const client = await connect(t, { prompts: [greeting, definePrompts({ prefix: 'stored.', list: () => ({ items: [entry as Prompt, { name: 'stored.a' }] }), get: () => null })] })
+    const { result } = await client.request('prompts/list', {})
+    t.match(result, { prompts: [{ name: 'greeting' }, { name: 'stored.a' }] }, JSON.stringify(entry))
+    t.equal((result as ListPromptsResultType).prompts.length, 2)
+  }
 })
 
 // ---- getting one
@@ -189,11 +198,33 @@ test('bytes arrive as Base64, and a resource with all that it was given: PRM-08,
   })
 })
 
-test('what a prompt must not return never reaches a client: PRM-07, PRM-10', async t => {
+test('a resource in a prompt has a media type, whether its author named one or not: PRM-09', async t => {
+  const resources = [{ uri: 'x://a', text: 'A' }, { uri: 'x://b', blob: 'AA==' }, { uri: 'x://c', mimeType: 'text/markdown', text: 'C' }]
+  const client = await connect(t, {
+    prompts: [definePrompt({ name: 'files', get: () => getPromptResult([{ role: 'user', content: 'Read these' }, ...resources.map(resource => ({ role: 'user' as const, content: { type: 'resource' as const, resource } }))]) })]
+  })
+  t.match(await client.request('prompts/get', { name: 'files', arguments: {} }), {
+    result: {
+      messages: [
+        { content: { type: 'text', text: 'Read these' } }, { content: { resource: { uri: 'x://a', mimeType: 'text/plain', text: 'A' } } },
+        { content: { resource: { uri: 'x://b', mimeType: 'application/octet-stream', blob: 'AA==' } } }, { content: { resource: { uri: 'x://c', mimeType: 'text/markdown', text: 'C' } } }
+      ]
+    }
+  })
+  t.notOk(resources[0] !== undefined && 'mimeType' in resources[0], 'what the author keeps is left as it is')
+})
+
+test('what a prompt must not return never reaches a client: PRM-07, PRM-08, PRM-09, PRM-10', async t => {
   const text = { type: 'text', text: 'x' }
   const bad: readonly unknown[] = [
     undefined, 'text', {}, stop(), stream(1), { resultType: 'complete', messages: [{ role: 'user', content: [text] }] },
-    { resultType: 'complete', messages: [{ role: 'system', content: text }] }, { resultType: 'complete', messages: [{ role: 'user', content: { type: 'resource', resource: { uri: 'x://a' } } }] }
+    { resultType: 'complete', messages: [{ role: 'system', content: text }] }, { resultType: 'complete', messages: [{ role: 'user', content: { type: 'resource', resource: { uri: 'x://a' } } }] },
+    // PRM-08, PRM-09
+    ...[
+      { type: 'image', data: 'data:image/png;base64,AA==', mimeType: 'image/png' }, { type: 'image', data: 'AA==', mimeType: 'png' },
+      { type: 'audio', data: 'AP8', mimeType: 'audio/wav' }, { type: 'resource', resource: { uri: 'not a uri', text: 'x' } },
+      { type: 'resource', resource: { uri: 'x://a', mimeType: 'plain', text: 'x' } }, { type: 'resource', resource: { uri: 'x://a', blob: 'AP-_' } }
+    ].map(content => ({ resultType: 'complete', messages: [{ role: 'user', content: text }, { role: 'user', content }] }))
   ]
   for (const value of bad) {
     const client = await connect(t, { prompts: [definePrompt({ name: 'bad', get: () => value as GetPromptResult })] })

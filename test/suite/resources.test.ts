@@ -3,12 +3,13 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import {
   busSubscriptions, createSuite, defineResources, defineSubscriptions, elicitForm, fail, inputRequired, McpError, readResourceResult, result, stop, stream,
-  type Channel, type ReadResourceResult, type ResourcesDefinition, type SubscriptionFilter, type SuiteOptions
+  type Channel, type ReadResourceResult, type Resource, type ResourcesDefinition, type SubscriptionFilter, type SuiteOptions
 } from 'fastify-gen-mcp'
 import { createTestClient, type TestClient } from 'fastify-gen-mcp/testing'
 import { ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult as ReadResourceResultSchema } from '../../lib/protocol/index.js'
 import { call, mount } from '../helpers/mount.js'
 import { info } from '../helpers/servers.js'
+import { alarms, stage } from '../helpers/sockets.js'
 import type { Message } from '../helpers/messages.js'
 
 const text = (uri: string, text = uri): ReadResourceResult => readResourceResult({ uri, text })
@@ -75,6 +76,23 @@ test('a list of which there is nothing is empty: RES-02, RES-04', async t => {
   const plain = await connect(t, { resources: [defineResources({ prefix: 'x://', list: () => ({ items: [{ uri: 'x://a', name: 'a' }] }), read: () => null })] })
   const templates = await plain.request('resources/templates/list', {})
   t.strictSame(templates.result, { ...templates.result, resourceTemplates: [] })
+})
+
+test('an entry that a client must refuse is not sent, and the log says why: RES-03, RES-16, ICON-02', async t => {
+  const good = { uri: 'x://a', name: 'a', icons: [{ src: 'https://example.com/a.png' }] }
+  const bad: readonly (readonly [object, RegExp])[] = [
+    [{ uri: 'x://b' }, /does not fit: \/name/], [{ name: 'b' }, /does not fit: \/uri/], [{ ...good, uri: 'my scheme://b' }, /my scheme:\/\/b/], [{ ...good, uri: 'b.txt' }, /b\.txt/],
+    [{ ...good, icons: [{ src: 'javascript:alert(1)' }] }, /has the icon javascript/], [{ ...good, icons: [...good.icons, { src: 'file:///b.png' }] }, /has the icon file/],
+    [{ ...good, _meta: { 'io.modelcontextprotocol/a': 1 } }, /reserved/], [{ ...good, _meta: { 'example.com/a': 1n } }, /no JSON/]
+  ]
+  for (const [entry, flaw] of bad) {
+    const { app, lines } = await stage(t, createSuite({
+      info, resources: [defineResources({ prefix: 'x://', list: () => ({ items: [entry as Resource, good] }), read: () => null })]
+    }), { listen: false })
+    const { result } = await createTestClient(app).request('resources/list', {})
+    t.strictSame(result, { ...result, resources: [good] })
+    t.match(alarms(lines), [{ mcp: { flaw } }])
+  }
 })
 
 test('lists do not depend on the connection or on what was asked before: RES-23', async t => {
@@ -180,7 +198,14 @@ test('a reader answers with outcomes as well, and its McpError is answered as it
 })
 
 test('what a reader must not return is a crash', async t => {
-  for (const bad of [undefined, 'text', {}, { contents: [{ uri: 'x://a' }] }, stop(), stream(1), { ...text('x://a'), cacheScope: 'everybody' }]) {
+  const bytes = (blob: string) => ({ ...text('x://a'), contents: [{ uri: 'x://a', blob }] })
+  for (const bad of [
+    undefined, 'text', {}, { contents: [{ uri: 'x://a' }] }, stop(), stream(1), { ...text('x://a'), cacheScope: 'everybody' },
+    // RES-09: null says that there is nothing, and what is empty has one content.
+    { ...text('x://a'), contents: [] },
+    // RES-13
+    bytes('data:image/png;base64,AA=='), bytes('AP-_'), bytes('AP8')
+  ]) {
     const client = await connectTo(t, () => bad as ReadResourceResult)
     t.match(await client.request('resources/read', { uri: 'x://a' }), { statusCode: 500, error: { code: -32603, message: 'Internal error' } })
   }

@@ -96,7 +96,7 @@ test('what some clients would refuse is a warning at boot, and nothing more', as
 
 // ---- capabilities
 
-test('capabilities are worked out from the providers: DSC-04, DSC-05, DSC-07', async t => {
+test('capabilities are worked out from the providers: DSC-04, DSC-05, DSC-07, TOOL-01', async t => {
   const all = listener(['toolsListChanged', 'promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'])
   const store = definePrompts({ prefix: 'store/', list: () => ({ items: [] }), get: () => null })
   const plain = defineResources({ prefix: 'file:///', read: () => null })

@@ -159,6 +159,50 @@ test('what is no result is a crash, and is not sent: TOOL-18, TOOL-20, TOOL-21',
   t.equal(alarms(lines).length, Object.keys(bad).length, 'each is logged once')
 })
 
+test('bytes that are no Base64, and a media type or an icon that a client must refuse, are a crash, and are not sent: TOOL-21, TOOL-22, ICON-02', async t => {
+  const image = { type: 'image', data: 'AP+/', mimeType: 'image/png' }
+  const bad: Readonly<Record<string, object>> = {
+    dataUrl: { ...image, data: 'data:image/png;base64,AP+/' },
+    base64url: { ...image, data: 'AP-_' },
+    unpadded: { ...image, data: 'AP8' },
+    overpadded: { ...image, data: 'A===' },
+    brokenLines: { ...image, type: 'audio', data: 'AP+/\nAP+/' },
+    noMediaType: { ...image, mimeType: 'png' },
+    emptyMediaType: { ...image, type: 'audio', mimeType: '' },
+    blob: { type: 'resource', resource: { uri: 'x://a', blob: '***' } },
+    icon: { type: 'resource_link', uri: 'x://a', name: 'a', icons: [{ src: 'javascript:alert(1)' }] }
+  }
+  const good = [
+    image, { ...image, data: '' }, { ...image, data: 'AA==' }, { ...image, type: 'audio', mimeType: 'audio/ogg; codecs=opus' }, { ...image, mimeType: 'image/svg+xml' },
+    { type: 'resource', resource: { uri: 'x://a', blob: 'AAA=' } }, { type: 'resource_link', uri: 'x://a', name: 'a', icons: [{ src: 'https://example.com/a.png' }] }
+  ]
+  const answer = (content: readonly object[]) => () => ({ resultType: 'complete', content })
+  const { call, lines } = await serveTools(t, [...Object.entries(bad).map(([name, block]) => simple(name, answer([image, block]))), simple('good', answer(good))])
+  for (const name of Object.keys(bad)) {
+    const { statusCode, error, result } = await call(name)
+    t.equal(statusCode, 500, name)
+    t.match(error, { code: -32603, message: 'Internal error' })
+    t.equal(result, undefined)
+    t.match(alarms(lines).at(-1), { err: { code: 'MCP_ERR_BAD_RETURN', message: new RegExp(`^The tool ${name}: its callback returned content\\[1\\]`) } })
+  }
+  t.strictSame(((await call('good')).result as CallToolResult).content, good)
+})
+
+test('structured content that JSON would change on its way is an internal error: TOOL-36', async t => {
+  const bad: Readonly<Record<string, unknown>> = {
+    nan: { n: NaN }, infinite: [Infinity], hole: [undefined], function: { f: [() => {}] }, map: { m: new Map([[1, 2]]) }, promise: { p: Promise.resolve(1) }
+  }
+  const answer = (structuredContent: unknown) => () => ({ resultType: 'complete', content: [], structuredContent })
+  const { call, lines } = await serveTools(t, [
+    ...Object.entries(bad).map(([name, value]) => simple(name, answer(value))), simple('good', answer({ a: undefined, b: [null, { c: -0.5 }] }))
+  ])
+  for (const name of Object.keys(bad)) {
+    t.match(await call(name), { statusCode: 500, error: { code: -32603, message: 'Internal error' } }, name)
+    t.match(alarms(lines).at(-1), { err: { code: 'MCP_ERR_BAD_RETURN', message: new RegExp(`^The tool ${name}: its callback returned structuredContent.* is `) } })
+  }
+  t.strictSame(((await call('good')).result as CallToolResult).structuredContent, { b: [null, { c: -0.5 }] })
+})
+
 test('a result that is no JSON is an internal error, with a limit or an output too: TOOL-36', async t => {
   const cycle: { self?: unknown } = {}
   cycle.self = cycle
