@@ -28,12 +28,14 @@ const forget = defineTool({
   description: 'Removes a note, when the user agrees.',
   input: Type.Object({ title: Type.String() }),
   annotations: { destructiveHint: true },
+  requires: { elicitation: { form: {} } }, // a client that cannot show forms is refused before anything runs
   call ({ title }, channel) {
+    if (!notes.has(title)) return toolResult.error(`There is no note called ${title}.`)
     const questions = { sure: elicitForm(`Forget ${title}?`, Type.Object({ really: Type.Boolean() })) }
     const answers = channel.inputResponses(questions)
-    if (answers === undefined) return inputRequired(questions)
+    if (answers === undefined) return inputRequired(questions) // the client asks its user, and calls again
     if (answers.sure.action !== 'accept' || !answers.sure.content.really) return toolResult.text('Kept.')
-    if (!notes.delete(title)) return toolResult.error(`There is no note called ${title}.`)
+    notes.delete(title)
     changes.resourcesChanged()
     return toolResult.text('Forgotten.')
   }

@@ -8,8 +8,12 @@ import * as auth from '../examples/auth.js'
 import * as calculator from '../examples/calculator.js'
 import * as deploy from '../examples/deploy.js'
 import * as jobs from '../examples/jobs.js'
+import * as live from '../examples/live.js'
 import * as memory from '../examples/memory.js'
+import * as progress from '../examples/progress.js'
 import { Queue, type Render } from '../examples/queue.js'
+import * as quota from '../examples/quota.js'
+import * as roles from '../examples/roles.js'
 import { startIfMain } from '../examples/start.js'
 import * as streaming from '../examples/streaming.js'
 import * as subscribe from '../examples/subscribe.js'
@@ -18,7 +22,9 @@ import * as twoMounts from '../examples/two-mounts.js'
 import type { FastifyInstance } from 'fastify'
 
 const examples = new URL('../examples/', import.meta.url)
-const driven = ['ask', 'auth', 'calculator', 'deploy', 'jobs', 'memory', 'streaming', 'subscribe', 'two-mounts']
+const driven = [
+  'ask', 'auth', 'calculator', 'deploy', 'jobs', 'live', 'memory', 'progress', 'quota', 'roles', 'streaming', 'subscribe', 'two-mounts'
+]
 
 test('every example that builds an app is driven by a test of this file', async t => {
   const files = (await readdir(examples)).filter(file => file.endsWith('.ts'))
@@ -57,6 +63,180 @@ test('memory: notes are kept, read, completed, told of, and forgotten when the u
   t.match(await forget('milk', true), { content: [{ text: 'Forgotten.' }] })
   t.match(await forget('milk', true), { isError: true })
   listen.vanish()
+})
+
+test('memory: nobody is asked about a note that is not there, or without being able to say no', async t => {
+  const client = connect(t, await memory.build())
+  const options = { capabilities: { elicitation: { form: {} } } }
+  await client.request('tools/call', { name: 'remember', arguments: { title: 'tea', text: 'Buy tea.' } })
+  const forget = { name: 'forget', arguments: { title: 'tea' } }
+
+  t.match((await client.request('tools/call', { name: 'forget', arguments: { title: 'none' } }, options)).result, { resultType: 'complete', isError: true })
+  for (const title of ['tea', 'none']) { // before the tool looks for it
+    const mute = await client.request('tools/call', { name: 'forget', arguments: { title } })
+    t.match(mute, { statusCode: 400, error: { code: -32021, data: { requiredCapabilities: { elicitation: { form: {} } } } } })
+  }
+  t.match((await client.request('tools/call', forget, options)).result, { resultType: 'input_required', inputRequests: { sure: { params: { message: 'Forget tea?' } } } })
+  for (const action of ['decline', 'cancel']) {
+    t.match((await client.request('tools/call', forget, { ...options, respond: () => ({ action }) })).result, { content: [{ text: 'Kept.' }] })
+  }
+  t.match((await client.request('resources/read', { uri: 'note://tea' })).result, { contents: [{ text: 'Buy tea.' }] })
+  t.match((await client.request('tools/list', {})).result, { tools: [{ name: 'remember' }, { name: 'forget', annotations: { destructiveHint: true } }] })
+  await client.request('tools/call', forget, { ...options, respond: () => ({ action: 'accept', content: { really: true } }) })
+  t.match((await client.request('resources/read', { uri: 'note://tea' })).error, { code: -32602 })
+})
+
+test('roles: what a caller may not use is not listed, and no different from what is not there: case 089', async t => {
+  const app = await roles.build()
+  const clerk = connect(t, app, { authorization: 'Bearer clerk-token' })
+  const manager = connect(t, app, { authorization: 'Bearer manager-token' })
+  t.match(await connect(t, app).request('tools/list', {}), { statusCode: 401, error: { message: 'A bearer token is needed' } })
+
+  const toolNames = async (client: TestClient): Promise<unknown> => {
+    const { result } = await client.request('tools/list', {})
+    t.match(result, { cacheScope: 'private' }, 'for nobody else to be shown')
+    // That of a list, which asks for nothing.
+    return (result as unknown as { tools: { name: string }[] }).tools.map(({ name }) => name)
+  }
+  t.same(await toolNames(clerk), ['order-status'])
+  t.same(await toolNames(manager), ['order-status', 'refund'])
+  t.match((await clerk.request('resources/list', {})).result, { resources: [] })
+  t.match((await manager.request('resources/list', {})).result, { resources: [{ uri: 'report://today' }] })
+
+  // Everything but the time that it came, with the name that was asked for taken out.
+  const answerTo = async (asked: string, answer: ReturnType<TestClient['request']>): Promise<unknown> => {
+    const { date: _, 'content-length': __, ...headers } = (await answer).headers
+    return JSON.parse(JSON.stringify({ ...await answer, headers }).replaceAll(asked, 'asked')) as unknown
+  }
+  const [hidden, unknown] = await Promise.all(['refund', 'nothing'].map(async name =>
+    await answerTo(name, clerk.request('tools/call', { name, arguments: { id: '1' } }))))
+  t.match(hidden, { error: { code: -32602, data: { tool: 'asked' } } })
+  t.same(hidden, unknown)
+  const [secret, missing] = await Promise.all(['report://today', 'report://never'].map(async uri => await answerTo(uri, clerk.request('resources/read', { uri }))))
+  t.match(secret, { error: { code: -32602, data: { uri: 'asked' } } })
+  t.same(secret, missing)
+
+  t.match((await manager.request('resources/read', { uri: 'report://today' })).result, { contents: [{ text: '2 orders' }] })
+  t.match((await manager.request('resources/read', { uri: 'report://never' })).error, { code: -32602 })
+  t.match((await clerk.request('tools/call', { name: 'order-status', arguments: { id: '1' } })).result, { content: [{ text: 'open' }] })
+  t.match((await manager.request('tools/call', { name: 'refund', arguments: { id: '1' } })).result, { content: [{ text: 'Refunded.' }] })
+  t.match((await clerk.request('tools/call', { name: 'order-status', arguments: { id: '1' } })).result, { content: [{ text: 'refunded' }] })
+  t.match((await clerk.request('tools/call', { name: 'order-status', arguments: { id: '9' } })).result, { content: [{ text: 'There is no such order.' }] })
+})
+
+test('quota: a caller past its calls is answered 429 with Retry-After, and served again later; lists are free: TOOL-31, case 093', async t => {
+  const clock = { now: 1_000_000 }
+  const app = await quota.build({}, () => clock.now)
+  const convert = { name: 'convert', arguments: { euros: 2 } }
+  const [ada, bob, nobody] = [connect(t, app, { 'x-api-key': 'key-of-ada' }), connect(t, app, { 'x-api-key': 'key-of-bob' }), connect(t, app)]
+  for (let i = 0; i < 2; i++) t.match(await ada.request('tools/call', convert), { statusCode: 200, result: { structuredContent: { dollars: 3 } } })
+  clock.now += 18_500
+  for (const options of [{}, { progressToken: 1 }]) {
+    const refused = await ada.request('tools/call', convert, options)
+    t.equal(refused.statusCode, 429)
+    t.match(refused.headers, { 'retry-after': '42', 'content-type': /^application\/json/ })
+    t.match(refused.error, { code: 429, message: 'Try again in 42 s', data: { retryAfter: 42 } })
+  }
+  for (let i = 0; i < 5; i++) t.equal((await ada.request('tools/list', {})).statusCode, 200)
+  t.equal((await bob.request('tools/call', convert)).statusCode, 200, 'another caller has its own')
+  t.same((await Promise.all([1, 2, 3].map(async () => await nobody.request('tools/call', convert)))).map(({ statusCode }) => statusCode).sort(), [200, 200, 429])
+
+  clock.now += 41_500
+  t.equal((await ada.request('tools/call', convert)).statusCode, 200)
+})
+
+test('quota: each request is one line of the audit, with who, what and how it went: case 091', async t => {
+  const lines: { readonly msg: string, readonly ms?: number }[] = []
+  const app = await quota.build({ logger: { stream: { write: (line: string) => { lines.push(JSON.parse(line) as typeof lines[number]) } } } })
+  const client = connect(t, app, { 'x-api-key': 'key-of-ada' })
+  await client.request('tools/list', {})
+  for (const euros of [2, -1, 3]) await client.request('tools/call', { name: 'convert', arguments: { euros } })
+  const audit = lines.filter(({ msg }) => msg === 'audit')
+  const common = { caller: 'ada', method: 'tools/call', name: 'convert', reqId: /./ }
+  t.match(audit, [
+    { caller: 'ada', method: 'tools/list', outcome: 'complete' },
+    { ...common, outcome: 'complete' },
+    { ...common, outcome: 'failed' },
+    { ...common, outcome: 'MCP_ERR_CUSTOM' }
+  ])
+  t.equal(audit.length, 4)
+  for (const { ms = -1 } of audit) t.ok(ms >= 0 && ms < 60_000)
+  t.notMatch(JSON.stringify(audit), 'euros', 'no arguments')
+})
+
+test('progress: what a generator yields comes before its answer, as far as the client asked for it', async t => {
+  const client = connect(t, await progress.build())
+  const call = { name: 'import', arguments: { lines: ['1.50', 'free', '2'] } }
+  const all = await client.request('tools/call', call, { progressToken: 'p', logLevel: 'info' })
+  t.match(all.headers, { 'content-type': 'text/event-stream' })
+  t.match(all.notifications, [
+    { method: 'notifications/progress', params: { progressToken: 'p', progress: 1, total: 3, message: '1.50' } },
+    { method: 'notifications/message', params: { level: 'warning', data: { line: 2, problem: 'is no price' } } },
+    { method: 'notifications/progress', params: { progress: 2, message: 'free' } },
+    { method: 'notifications/progress', params: { progress: 3 } }
+  ])
+  t.equal(all.notifications.length, 4)
+  t.match(all.result, { structuredContent: { imported: 2, skipped: 1 } })
+
+  const logs = await client.request('tools/call', call, { logLevel: 'warning' })
+  t.same(logs.notifications.map(({ method }) => method), ['notifications/message'])
+  const silent = await client.request('tools/call', call, { logLevel: 'error' })
+  t.match(silent.headers, { 'content-type': /^application\/json/ })
+  t.match(silent.result, { structuredContent: { imported: 2, skipped: 1 } })
+})
+
+test('progress: a client that leaves ends the generator, and what it held is given up', async t => {
+  const closed = new EventEmitter()
+  const store: progress.Store = {
+    // The second line takes for ever.
+    add: async (line, signal) => {
+      if (line === 'second') await once(signal, 'abort').then(() => { throw signal.reason })
+      return true
+    },
+    close: complete => { closed.emit('close', complete) }
+  }
+  const client = connect(t, await progress.build({}, () => store))
+  const complete = once(closed, 'close')
+  await client.request('tools/call', { name: 'import', arguments: { lines: ['first'] } })
+  t.same(await complete, [true])
+
+  const givenUp = once(closed, 'close')
+  const stream = await client.open('tools/call', { name: 'import', arguments: { lines: ['first', 'second'] } }, { progressToken: 1 })
+  t.match((await stream[Symbol.asyncIterator]().next()).value, { params: { progress: 1, total: 2 } })
+  stream.vanish()
+  t.same(await givenUp, [false])
+})
+
+test('live: what the API changes is told to those who listen, and so is a tool that comes or goes', async t => {
+  const app = await live.build()
+  const client = connect(t, app)
+  const put = async (url: string, payload: object): Promise<void> => { t.equal((await app.inject({ method: 'PUT', url, payload })).statusCode, 200) }
+  const ofTea = await client.open('subscriptions/listen', { notifications: { resourceSubscriptions: ['shop://items/tea'] } })
+  const ofLists = await client.open('subscriptions/listen', { notifications: { toolsListChanged: true, resourcesListChanged: true } })
+  const [tea, lists] = [ofTea[Symbol.asyncIterator](), ofLists[Symbol.asyncIterator]()]
+  t.match((await tea.next()).value, { method: 'notifications/subscriptions/acknowledged', params: { notifications: { resourceSubscriptions: ['shop://items/tea'] } } })
+  t.match((await lists.next()).value, { params: { notifications: { toolsListChanged: true, resourcesListChanged: true } } })
+
+  await put('/items/rice', { left: 4 })
+  await put('/items/tea', { left: 2 })
+  t.match((await tea.next()).value, { method: 'notifications/resources/updated', params: { uri: 'shop://items/tea' } }, 'and nothing of rice')
+  t.match((await client.request('resources/read', { uri: 'shop://items/tea' })).result, { contents: [{ text: '2 left' }] })
+
+  const bread = 'Bread%20%26%20Butter'
+  await put(`/items/${bread}`, { left: 1 })
+  t.match((await lists.next()).value, { method: 'notifications/resources/list_changed' })
+  t.match((await client.request('resources/list', {})).result, { resources: [{}, {}, { uri: `shop://items/${bread}`, name: 'Bread & Butter' }] })
+  t.match((await client.request('resources/read', { uri: `shop://items/${bread}` })).result, { contents: [{ text: '1 left' }] })
+  t.match((await client.request('resources/read', { uri: 'shop://items/none' })).error, { code: -32602 })
+
+  t.match((await client.request('tools/list', {})).result, { tools: { length: 0 } })
+  await put('/sale', { open: true })
+  t.match((await lists.next()).value, { method: 'notifications/tools/list_changed' })
+  t.match((await client.request('tools/list', {})).result, { tools: [{ name: 'discount' }] })
+  t.match((await client.request('tools/call', { name: 'discount', arguments: { count: 3 } })).result, { content: [{ text: '15 %' }] })
+  await put('/sale', { open: false })
+  t.match((await lists.next()).value, { method: 'notifications/tools/list_changed' })
+  t.match((await client.request('tools/call', { name: 'discount', arguments: { count: 3 } })).error, { code: -32602 })
 })
 
 test('calculator: tools are listed and called, and what does not fit is told to the model', async t => {
