@@ -46,13 +46,13 @@ export function rememberMount (mount: Mount): void {
 
 /** The mount of one registration. `log` is told when it seals with a secret that nobody gave it. */
 export function createMount ({ server, arg, settings }: Registration, log: FastifyBaseLogger): Mount {
-  const { info, instructions, capabilities = {}, messages } = server
+  const { info, capabilities = {}, messages } = server
   const check = messages === undefined ? undefined : compileTypeBox(messages)
   return {
     settings,
     server,
     arg,
-    offer: info === undefined || typeof capabilities === 'function' ? undefined : createOffer(instructions, capabilities),
+    offer: info === undefined || typeof capabilities === 'function' ? undefined : createOffer(server, capabilities),
     checkMessage: check && ((message, { log }) => {
       const fits = check.Check(message)
       if (!fits) log.warn({ mcp: { source: 'subscribe' } }, 'a message that does not fit the server\'s schema was skipped')

@@ -8,6 +8,7 @@ import type { AnyServer } from './worker/job.js'
 import type { TokenSealer } from '../types/channel.js'
 import type { ExchangeEnd } from '../types/exchange.js'
 import type { GenMcpOptions, Limits } from '../types/options.js'
+import type { CacheHint } from '../types/results.js'
 import type { TypeBoxSchema } from '../types/schema.js'
 
 /** The mount's own options, checked and filled in. */
@@ -169,6 +170,7 @@ function checkServer (value: unknown, path: string): AnyServer {
   }
   const instructions = server['instructions'] === undefined ? undefined : isString(server['instructions'])
   if (instructions !== undefined) throw new MCP_ERR_BAD_OPTION(`${path}.instructions`, instructions)
+  if (server['cache'] !== undefined && !isCacheHint(server['cache'])) throw new MCP_ERR_BAD_OPTION(`${path}.cache`, "must be { scope: 'public' | 'private', ttlMs: a whole number of milliseconds }")
   checkWire(Implementation, server['info'], `${path}.info`)
   if (typeof server['capabilities'] !== 'function') {
     checkWire(ServerCapabilities, server['capabilities'], `${path}.capabilities`)
@@ -252,6 +254,11 @@ function isHost (text: string): boolean {
 function isSealer (value: unknown): boolean {
   const { seal, open } = (value ?? {}) as Partial<TokenSealer>
   return typeof seal === 'function' && typeof open === 'function'
+}
+
+function isCacheHint (value: unknown): boolean {
+  const { scope, ttlMs } = (value ?? {}) as Partial<CacheHint>
+  return (scope === 'public' || scope === 'private') && isInteger(ttlMs, 0, Number.MAX_SAFE_INTEGER)
 }
 
 function isInteger (value: unknown, from: number, to: number): boolean {

@@ -121,6 +121,10 @@ test('what a server says of itself is checked at boot', async t => {
   await refuses(t, { server: { ...echo, messages: { type: 'nonsense' } } }, 'server.messages')
 })
 
+test('a cache hint that is none is refused at boot', async t => {
+  for (const cache of [5, null, {}, { scope: 'all', ttlMs: 1 }, { scope: 'public', ttlMs: -1 }, { scope: 'public' }]) await refuses(t, { server: { ...echo, cache } }, 'server.cache')
+})
+
 test('instructions that are no text are refused at boot', async t => {
   await refuses(t, { server: { ...echo, instructions: 5 } }, 'server.instructions')
 })

@@ -4,6 +4,7 @@ import type { Channel, RequestContext } from './channel.js'
 import type { CloseReason } from './exchange.js'
 import type { MessageOutcome, RequestOutcome, StopOutcome } from './outcome.js'
 import type { McpMethod, McpNotification, McpRequest, RequestOf } from './request.js'
+import type { CacheHint } from './results.js'
 import type { Awaitable, TypeBoxSchema } from './schema.js'
 
 /**
@@ -21,6 +22,8 @@ export interface Server<Arg = undefined, Base = unknown, Live = unknown, Msg = u
   /** With it the core answers `server/discover` itself, refuses methods that `capabilities` does not open, and names the server on results. */
   readonly info?: Implementation
   readonly instructions?: string
+  /** Of the answer to `server/discover` that the core gives; default private, 0. */
+  readonly cache?: CacheHint
   /** Default `{}`. A function is called once a request, first; what it throws is treated as a throw of `init`. */
   readonly capabilities?: ServerCapabilities | ((context: RequestContext) => Awaitable<ServerCapabilities>)
   /** Called once a mount, before `ready()` resolves; a throw rejects `ready()`. */
@@ -54,7 +57,7 @@ export interface Streaming<Live, Msg, Outcome> {
 
 /** A Server whose types are inferred: Arg from `arg` or init, Base from init, Live from handleRequest, Msg from `messages`. */
 export interface ServerDefinition<S, Arg, Base, Live, Msg>
-  extends Pick<Server, 'info' | 'instructions' | 'capabilities'>, Streaming<Live, Msg, MessageOutcome<NoInfer<Live>>> {
+  extends Pick<Server, 'info' | 'instructions' | 'cache' | 'capabilities'>, Streaming<Live, Msg, MessageOutcome<NoInfer<Live>>> {
   readonly arg?: S
   readonly setup?: (fastify: FastifyInstance, arg: NoInfer<ArgOf<S, Arg>>) => Awaitable<void>
   readonly init?: (arg: ArgOf<S, Arg>, context: RequestContext) => Awaitable<Base | StopOutcome>

@@ -1,6 +1,6 @@
 import { isObject } from '../decode/envelope.js'
 import { MCP_ERR_HEAD_SENT } from '../errors.js'
-import { declaresExtension } from './client-capabilities.js'
+import { declaresExtension } from '../client-capabilities.js'
 import { Context } from './context.js'
 import { isChange, type ChangeNotification, type Listening } from './listening.js'
 import { isLogged } from './log-level.js'

@@ -1,5 +1,5 @@
 import { McpError } from '../errors.js'
-import { missingCapabilities } from './client-capabilities.js'
+import { missingCapabilities } from '../client-capabilities.js'
 import type { Exchange } from './exchange.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { ClientCapabilities } from '../protocol/index.js'

@@ -1,4 +1,4 @@
-import { declaresExtension } from '../channel/client-capabilities.js'
+import { declaresExtension } from '../client-capabilities.js'
 import { createDeferred } from '../deferred.js'
 import { McpError } from '../errors.js'
 import { badReturn, fail, inputRequired, isOutcome, result } from '../outcome.js'
@@ -16,7 +16,7 @@ export const SETTLED = Symbol('settled')
 
 /** What a request is answered by; a tool holds what middleware makes of its result to its promise. */
 export interface Work {
-  (): Promise<RequestOutcome<unknown>>
+  readonly run: () => Promise<RequestOutcome<unknown>>
   readonly tool?: { hold (given: CallToolResult, log: FastifyBaseLogger): CallToolResult }
 }
 
@@ -50,7 +50,7 @@ export class Around {
     // Whoever does not call next, or does not wait for it, leaves these without a handler.
     this.#answer.promise.catch(ignore)
     const innermost = async (): Promise<McpResult> => {
-      const outcome = await work()
+      const outcome = await work.run()
       if (outcome.type !== 'stream') return this.#show(outcome)
       this.#opened.resolve(outcome.state)
       return await this.#answer.promise

@@ -13,15 +13,18 @@ const KEPT = 100
 /** How long a bus may take to confirm a subscription, in ms. */
 const CONFIRM = 5_000
 const EVENT = 'change'
+const NONE: ReadonlySet<string> = new Set()
 
 /** What changed, and whom it is told to. */
 interface Change { readonly kind: Kind, readonly uri?: string, readonly principal?: string }
 /** What a stream was told when, by kind and URI, and what it is to be told. */
 interface Told {
-  readonly at: Map<string, number>
-  readonly waiting: Map<string, Change>
+  /** Undefined until something changes: most streams just wait, and there may be many. */
+  at: Map<string, number> | undefined
+  waiting: Map<string, Change> | undefined
   /** There is such a message in the mailbox, or on its way. One is enough for all that waits, so that no flood of changes fills a mailbox. */
-  readonly on: Record<Message, boolean>
+  changed: boolean
+  due: boolean
 }
 /** The subscription to the bus that serves all streams of a process. */
 interface Joined { readonly listener: BusListener, /** Until it has been confirmed. */ confirming?: Promise<void> | undefined }
@@ -53,16 +56,17 @@ class BusEntry extends SubscriptionsEntry {
       kinds: ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'],
       subscribe: async (filter, channel) => {
         const { principal } = channel
-        const told: Told = { at: new Map(), waiting: new Map(), on: { changed: false, due: false } }
-        const uris = new Set(filter.resourceSubscriptions)
+        const told: Told = { at: undefined, waiting: undefined, changed: false, due: false }
+        const uris = filter.resourceSubscriptions === undefined ? NONE : new Set(filter.resourceSubscriptions)
         const joined = this.#join(channel)
         channel.defer(() => { this.#leave() })
         channel.on(this.#streams, EVENT, (change: Change): Message | undefined => {
           if (change.principal !== undefined && change.principal !== principal) return undefined
           if (change.uri === undefined ? filter[change.kind] !== true : !covers(uris, change.uri)) return undefined
+          told.waiting ??= new Map()
           told.waiting.set(`${change.kind} ${change.uri ?? ''}`, change)
-          if (told.on.changed) return undefined
-          told.on.changed = true
+          if (told.changed) return undefined
+          told.changed = true
           return 'changed'
         })
         // What changes after the acknowledgement must not be lost.
@@ -72,10 +76,10 @@ class BusEntry extends SubscriptionsEntry {
       handleMessage: (message, channel, live) => {
         // The messages and the state are those of the function above.
         const told = live as Told
-        told.on[message as Message] = false
+        told[message as Message] = false
         const ms = tell(told, notification => { channel.sendNotification(notification) })
-        if (ms !== undefined && !told.on.due) {
-          told.on.due = true
+        if (ms !== undefined && !told.due) {
+          told.due = true
           channel.after(ms, 'due')
         }
         return stream(told)
@@ -164,18 +168,19 @@ function isThenable (value: unknown): value is PromiseLike<unknown> {
 }
 
 /** Tells a stream of what waits and may be told of again; gives the time in ms until the rest may. */
-function tell ({ at, waiting }: Told, send: (notification: ServerNotification) => void): number | undefined {
+function tell (told: Told, send: (notification: ServerNotification) => void): number | undefined {
+  const at = told.at ??= new Map()
   const now = performance.now()
   // Times that no longer hold anything back are of no use.
   if (at.size >= KEPT) for (const [old, then] of at) if (then + MERGE <= now) at.delete(old)
   let next = Infinity
-  for (const [key, change] of waiting) {
+  for (const [key, change] of told.waiting ?? []) {
     const ms = (at.get(key) ?? -Infinity) + MERGE - now
     if (ms > 0) {
       next = Math.min(next, ms)
       continue
     }
-    waiting.delete(key)
+    told.waiting?.delete(key)
     at.set(key, now)
     send(toNotification(change))
   }

@@ -40,10 +40,14 @@ export class Catalog<P extends Provider> {
     return this.#own.delete(provider.key)
   }
 
-  /** The first visible provider of a key. */
-  async find (key: string, context: RequestContext): Promise<P | undefined> {
+  /** The first visible provider of a key; at once where nobody has to be asked. */
+  find (key: string, context: RequestContext): Awaitable<P | undefined> {
     const own = this.#own.get(key)
-    if (own !== undefined && (own.access === undefined || await own.isVisible(context))) return own
+    return own !== undefined && own.access === undefined ? own : this.#ask(own, key, context)
+  }
+
+  async #ask (own: P | undefined, key: string, context: RequestContext): Promise<P | undefined> {
+    if (own !== undefined && await own.isVisible(context)) return own
     return await this.#search(this.#found, provider => provider.key === key, context)
   }
 

@@ -22,11 +22,12 @@ import type { Channel, RequestContext } from '../../types/channel.js'
 import type { CloseReason } from '../../types/exchange.js'
 import type { MessageOutcome, RequestOutcome } from '../../types/outcome.js'
 import type { Middleware, PromptProvider, ResourceProvider, Suite, SuiteExtension, SuiteOptions, ToolProvider } from '../../types/providers.js'
+import type { Awaitable } from '../../types/schema.js'
 import type { McpRequest, RequestOf } from '../../types/request.js'
 import type { CacheHint, CallToolResult } from '../../types/results.js'
 
 type AnyOutcome = RequestOutcome<Live>
-interface Work extends AnyWork { (): Promise<AnyOutcome> }
+interface Work extends AnyWork { readonly run: () => Promise<AnyOutcome> }
 /** The state of a stream: whose it is, what that keeps, and the middleware that waits for its end. */
 interface Live {
   readonly owner: ToolEntry | SubscriptionsEntry
@@ -58,6 +59,7 @@ export function createSuite (options: SuiteOptions): Suite {
 class SuiteServer implements Suite {
   readonly info: Implementation
   readonly instructions?: string
+  readonly cache?: CacheHint
   readonly capabilities: ServerCapabilities
   readonly #tools: Catalog<ToolEntry>
   readonly #resources: Catalog<ResourcesEntry>
@@ -65,7 +67,6 @@ class SuiteServer implements Suite {
   readonly #subscriptions: SubscriptionsEntry | undefined
   readonly #middleware: readonly Middleware[]
   readonly #pageSize: number
-  readonly #cache: CacheHint | undefined
   readonly #defaults: ToolDefaults
   readonly #lint: ToolLint
   /** Entries of lists that were left out, and told of. */
@@ -84,7 +85,7 @@ class SuiteServer implements Suite {
     this.#subscriptions = subscriptions === undefined ? undefined : entries(SubscriptionsEntry, [subscriptions], 'subscriptions')[0]
     this.#middleware = middleware
     this.#pageSize = pageSize
-    this.#cache = cache
+    if (cache !== undefined) this.cache = cache
     this.#defaults = { repairArguments: options.repairArguments ?? false, maxResultSize: options.maxResultSize ?? Infinity }
     this.capabilities = Object.freeze(this.#capabilitiesOf(options))
     this.#checkCache(extensions)
@@ -96,8 +97,10 @@ class SuiteServer implements Suite {
   }
 
   async handleRequest (request: McpRequest, channel: Channel<unknown>): Promise<AnyOutcome> {
-    const work = await this.#prepare(request, channel)
-    if (this.#middleware.length === 0 || request.method === 'subscriptions/listen') return await work()
+    const prepared = this.#prepare(request, channel)
+    // Without waiting where nobody had to be asked: most calls are found at once.
+    const work = prepared instanceof Promise ? await prepared : prepared
+    if (this.#middleware.length === 0 || request.method === 'subscriptions/listen') return await work.run()
     const around = new Around(this.#middleware, { request, channel: channel as Channel, work, extensions: Object.keys(this.capabilities.extensions ?? {}) })
     const opened = await around.first()
     return opened === undefined ? await this.#settle(around, channel) : this.#hold(opened.live as Live, around, channel)
@@ -155,38 +158,46 @@ class SuiteServer implements Suite {
   // ---- each method
 
   /** Finds what is asked for, or throws McpError; what comes back answers. */
-  async #prepare (request: McpRequest, channel: Channel<unknown>): Promise<Work> {
+  #prepare (request: McpRequest, channel: Channel<unknown>): Awaitable<Work> {
     switch (request.method) {
-      case 'tools/call': return await this.#prepareCall(request, channel)
-      case 'tools/list': return async () => await this.#listTools(request, channel)
-      case 'resources/list': return async () => await this.#list(this.#resources, request, channel, sourcesOf, ({ uri }) => uri, listResourcesResult)
-      case 'resources/templates/list': return async () => await this.#list(this.#resources, request, channel, templatesOf, ({ uriTemplate }) => uriTemplate, listResourceTemplatesResult)
-      case 'resources/read': {
-        const { entry, vars, personal } = await findResource(this.#resources, request.params.uri, channel)
-        return async () => await entry.read(request.params.uri, vars, channel as Channel, personal)
-      }
-      case 'prompts/list': return async () => await this.#list(this.#prompts, request, channel, promptsOf, ({ name }) => name, listPromptsResult)
-      case 'prompts/get': {
-        const { name, arguments: sent } = request.params
-        const entry = await findPrompt(this.#prompts, name, channel)
-        return async () => await entry.get(name, sent, channel as Channel)
-      }
-      case 'completion/complete': return async () => await complete(request, channel, this.#prompts, this.#resources)
-      case 'subscriptions/listen': return async () => await this.#listen(request, channel)
+      case 'tools/call': return this.#prepareCall(request, channel)
+      case 'tools/list': return { run: async () => await this.#listTools(request, channel) }
+      case 'resources/list': return { run: async () => await this.#list(this.#resources, request, channel, sourcesOf, ({ uri }) => uri, listResourcesResult) }
+      case 'resources/templates/list': return { run: async () => await this.#list(this.#resources, request, channel, templatesOf, ({ uriTemplate }) => uriTemplate, listResourceTemplatesResult) }
+      case 'resources/read': return this.#prepareRead(request, channel)
+      case 'prompts/list': return { run: async () => await this.#list(this.#prompts, request, channel, promptsOf, ({ name }) => name, listPromptsResult) }
+      case 'prompts/get': return this.#prepareGet(request, channel)
+      case 'completion/complete': return { run: async () => await complete(request, channel, this.#prompts, this.#resources) }
+      case 'subscriptions/listen': return { run: async () => await this.#listen(request, channel) }
       case 'server/discover': throw McpError.unsupportedMethod(request.method)
     }
   }
 
-  async #prepareCall (request: RequestOf<'tools/call'>, channel: Channel<unknown>): Promise<Work> {
-    const { name } = request.params
-    const tool = await this.#tools.find(name, channel)
-    if (tool === undefined) throw new McpError({ kind: 'unknownTool', name })
+  #prepareCall (request: RequestOf<'tools/call'>, channel: Channel<unknown>): Awaitable<Work> {
+    const found = this.#tools.find(request.params.name, channel)
+    return found instanceof Promise ? found.then(tool => this.#callOf(tool, request, channel)) : this.#callOf(found as ToolEntry | undefined, request, channel)
+  }
+
+  #callOf (tool: ToolEntry | undefined, request: RequestOf<'tools/call'>, channel: Channel<unknown>): Work {
+    if (tool === undefined) throw new McpError({ kind: 'unknownTool', name: request.params.name })
     if (!isInProcess(request)) tool.checkHeaders(request, channel)
-    const work = async (): Promise<AnyOutcome> => {
-      const outcome = await tool.call(request, channel, this.#defaults)
-      return outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome
+    return {
+      tool,
+      run: async () => {
+        const outcome = await tool.call(request, channel, this.#defaults)
+        return outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome
+      }
     }
-    return Object.assign(work, { tool })
+  }
+
+  async #prepareRead ({ params: { uri } }: RequestOf<'resources/read'>, channel: Channel<unknown>): Promise<Work> {
+    const { entry, vars, personal } = await findResource(this.#resources, uri, channel)
+    return { run: async () => await entry.read(uri, vars, channel as Channel, personal) }
+  }
+
+  async #prepareGet ({ params: { name, arguments: sent } }: RequestOf<'prompts/get'>, channel: Channel<unknown>): Promise<Work> {
+    const entry = await findPrompt(this.#prompts, name, channel)
+    return { run: async () => await entry.get(name, sent, channel as Channel) }
   }
 
   async #listTools (request: RequestOf<'tools/list'>, channel: Channel<unknown>): Promise<AnyOutcome> {
@@ -243,8 +254,8 @@ class SuiteServer implements Suite {
   }
 
   #hint (personal: boolean): { readonly cache?: CacheHint } {
-    if (this.#cache === undefined) return {}
-    return { cache: personal ? { ...this.#cache, scope: 'private' } : this.#cache }
+    if (this.cache === undefined) return {}
+    return { cache: personal ? { ...this.cache, scope: 'private' } : this.cache }
   }
 
   #placeOf (provider: unknown): Place {
@@ -279,7 +290,7 @@ class SuiteServer implements Suite {
   }
 
   #checkCache (extensions: readonly SuiteExtension[]): void {
-    if (this.#cache?.scope !== 'public') return
+    if (this.cache?.scope !== 'public') return
     const guarded = [this.#tools, this.#resources, this.#prompts].some(catalog => !catalog.isPublic)
     if (guarded || extensions.length > 0) throw new MCP_ERR_BAD_PROVIDER('createSuite', "was given the cache scope 'public' together with access or extensions: lists that depend on the caller are private")
   }

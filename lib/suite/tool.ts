@@ -87,14 +87,12 @@ export class ToolEntry extends Provider {
   async call ({ params }: RequestOf<'tools/call'>, channel: Channel<unknown>, defaults: ToolDefaults): Promise<ToolAnswer> {
     const { requires, repairArguments = defaults.repairArguments } = this.definition
     if (requires !== undefined) channel.requireCapability(requires)
-    const read = await this.#arguments.read(params.arguments, repairArguments)
+    const reading = this.#arguments.read(params.arguments, repairArguments)
+    const read = reading instanceof Promise ? await reading : reading
     if (!read.ok) {
       return result(toolResult.error(`The arguments do not fit:\n${read.issues.map(({ path, message }) => `${path} ${message}`).join('\n')}`))
     }
-    return await this.#guard(channel, defaults, async () => {
-      const answer = await this.definition.call(read.value, channel)
-      return isGenerator(answer) ? await this.#consume(answer, channel) : answer
-    })
+    return await this.#guard(channel, defaults, () => this.definition.call(read.value, channel))
   }
 
   async handleMessage (message: unknown, channel: Channel<unknown>, live: unknown, defaults: ToolDefaults): Promise<ToolAnswer> {
@@ -104,7 +102,7 @@ export class ToolEntry extends Provider {
       channel.log.warn({ mcp: { tool: this.key } }, 'a message that does not fit the tool\'s schema was skipped')
       return stream(live)
     }
-    return await this.#guard(channel, defaults, async () => await handleMessage.call(this.definition, message, channel, live))
+    return await this.#guard(channel, defaults, () => handleMessage.call(this.definition, message, channel, live))
   }
 
   /** A result, if it keeps the promise of the output; else a failure. */
@@ -117,10 +115,11 @@ export class ToolEntry extends Provider {
   }
 
   /** What the author's code throws stays in the log, unless it is an McpError, and what it gives is held against the contract. */
-  async #guard (channel: Channel<unknown>, defaults: ToolDefaults, work: () => Promise<unknown>): Promise<ToolAnswer> {
+  async #guard (channel: Channel<unknown>, defaults: ToolDefaults, work: () => unknown): Promise<ToolAnswer> {
     let answer
     try {
       answer = await work()
+      if (isGenerator(answer)) answer = await this.#consume(answer, channel)
     } catch (error) {
       if (error instanceof McpError) return fail(error)
       // Whatever stops for a client that has gone is no fault.

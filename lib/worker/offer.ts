@@ -1,4 +1,5 @@
 import { discoverResult, methods, type DiscoverResult, type ServerCapabilities, type SubscriptionFilter } from '../protocol/index.js'
+import type { AnyServer } from './job.js'
 
 /** What a server that has `info` offers: the core answers and refuses by it. */
 export interface Offer {
@@ -11,10 +12,10 @@ export interface Offer {
 }
 
 /** Works the offer out: once a mount, or once a request where the capabilities depend on it. */
-export function createOffer (instructions: string | undefined, capabilities: ServerCapabilities): Offer {
+export function createOffer ({ instructions, cache }: Pick<AnyServer, 'instructions' | 'cache'>, capabilities: ServerCapabilities): Offer {
   return {
     // Frozen, so that its JSON is made once.
-    discover: Object.freeze(discoverResult(capabilities, instructions === undefined ? {} : { instructions })),
+    discover: Object.freeze(discoverResult(capabilities, { ...(instructions !== undefined && { instructions }), ...(cache !== undefined && { cache }) })),
     logging: capabilities.logging !== undefined,
     opens (method) {
       const capability = capabilityOf.get(method)

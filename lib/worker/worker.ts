@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { declaresExtension } from '../client-capabilities.js'
 import { isObject } from '../decode/envelope.js'
 import { McpError, toMcpError } from '../errors.js'
 import { publishDeadLetter, traceCallback, withinTrace } from '../observe.js'
@@ -194,7 +195,7 @@ export class Worker implements Alive {
         if (this.over) return
         // What an author's code gives may be anything.
         if (!isObject(declared)) return this.#fault('capabilities', declared)
-        this.#job.offer = createOffer(server.instructions, declared)
+        this.#job.offer = createOffer(server, declared)
         this.#begin()
       })
     }
@@ -360,12 +361,17 @@ export class Worker implements Alive {
     else this.crash(reason)
   }
 
-  /** Another type of result is an extension's, for clients that declare one; a question to the client is `inputRequired`'s to make. */
+  /**
+   * Another type of result is an extension's: for clients that declare one which the server declares too, if it says what it does. A question to the client
+   * is `inputRequired`'s to make.
+   */
   #takes (result: unknown): boolean {
     if (!isObject(result)) return false
     const { resultType = 'complete' } = result
     if (resultType === 'complete') return true
-    return resultType !== 'input_required' && this.#job.request.meta.clientCapabilities?.extensions !== undefined
+    const { offer, request: { meta: { clientCapabilities = {} } } } = this.#job
+    const { extensions = {} } = offer?.discover.capabilities ?? clientCapabilities
+    return resultType !== 'input_required' && Object.keys(extensions).some(extension => declaresExtension(clientCapabilities, extension))
   }
 
   #answer (result: object, stopReason?: unknown): void {

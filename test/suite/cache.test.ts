@@ -38,6 +38,16 @@ test('every list has the cache that the Suite was given, on its first page and o
   }
 })
 
+test('server/discover has it too: CACHE-01', async t => {
+  const discover = async (options: Partial<SuiteOptions>) => {
+    const { result } = await createTestClient(await mount(t, { server: createSuite({ info, tools, ...options }) })).request('server/discover', {})
+    if (result?.resultType !== 'complete') throw new Error('server/discover was not answered')
+    return [result.cacheScope, result.ttlMs]
+  }
+  t.strictSame(await discover({ cache: { scope: 'public', ttlMs: 5000 } }), ['public', 5000])
+  t.strictSame(await discover({}), ['private', 0])
+})
+
 test('without one every list is private and not kept', async t => {
   const list = await serve(t, {})
   for (const method of LISTS) t.strictSame((await list(method)).hint, ['private', 0], method)

@@ -364,16 +364,25 @@ test('a result that is no JSON is a crash', async t => {
   }
 })
 
-test('a result of an extension\'s type is for clients that declare extensions, and a question made by hand for nobody', async t => {
-  const { app, ends } = await stage(t, toolServer(({ params: { name } }) => result(untyped({ resultType: name }))), { listen: false })
+test('a result of an extension\'s type is for clients that declare what the server declares, and a question made by hand for nobody: EXT-03', async t => {
+  const capabilities = { tools: {}, extensions: { 'com.example/tasks': {} } }
+  const { app, ends } = await stage(t, toolServer(({ params: { name } }) => result(untyped({ resultType: name })), { capabilities }), { listen: false })
   const client = createTestClient(app)
   const answerOf = async (name: string, extensions?: { [name: string]: {} }) =>
     await client.request('tools/call', { name, arguments: {} }, extensions === undefined ? {} : { capabilities: { extensions } })
 
   t.match(await answerOf('task', { 'com.example/tasks': {} }), { statusCode: 200, result: { resultType: 'task' } })
   t.match(await answerOf('task'), { statusCode: 500, error: BARE })
+  t.match(await answerOf('task', { 'com.example/other': {} }), { statusCode: 500, error: BARE })
+  t.match(await answerOf('task', {}), { statusCode: 500, error: BARE })
   t.match(await answerOf('input_required', { 'com.example/tasks': {} }), { statusCode: 500, error: BARE })
-  t.match(ends.slice(1), [{ cause: 'crash', reason: { code: 'MCP_ERR_BAD_RETURN' } }, { cause: 'crash', reason: { code: 'MCP_ERR_BAD_RETURN' } }])
+  for (const end of ends.slice(1)) t.match(end, { cause: 'crash', reason: { code: 'MCP_ERR_BAD_RETURN' } })
+  t.equal(ends.length, 5)
+
+  const silent = createTestClient((await stage(t, bareServer(() => result(untyped({ resultType: 'task' }))), { listen: false })).app)
+  const askSilent = async (extensions: { [name: string]: {} }) => await silent.request('tools/call', { name: 'any', arguments: {} }, { capabilities: { extensions } })
+  t.match(await askSilent({ 'com.example/any': {} }), { result: { resultType: 'task' } }, 'a server that does not say what it does is trusted')
+  t.match(await askSilent({}), { statusCode: 500, error: BARE })
 })
 
 test('a result on a listen, which is the core\'s to answer, is a crash', async t => {

@@ -11,7 +11,7 @@ const methodsOf = {
 
 test('a declared capability opens its methods and no others', async t => {
   for (const capability of Object.keys(methodsOf)) {
-    const offer = createOffer(undefined, { [capability]: {} } as ServerCapabilities)
+    const offer = createOffer({}, { [capability]: {} } as ServerCapabilities)
     for (const [other, methods] of Object.entries(methodsOf)) {
       for (const method of methods) t.equal(offer.opens(method), other === capability, `${capability}: ${method}`)
     }
@@ -19,24 +19,25 @@ test('a declared capability opens its methods and no others', async t => {
 })
 
 test('methods of no capability are open to everybody', async t => {
-  const offer = createOffer(undefined, {})
+  const offer = createOffer({}, {})
   for (const method of ['server/discover', 'subscriptions/listen', 'toString', '__proto__']) t.ok(offer.opens(method), method)
 })
 
 test('discover tells of the capabilities, and of instructions if there are any', async t => {
   const capabilities = { tools: { listChanged: true } }
-  t.match(createOffer('Be kind.', capabilities).discover, { capabilities, instructions: 'Be kind.', cacheScope: 'private', ttlMs: 0 })
-  t.notOk('instructions' in createOffer(undefined, capabilities).discover)
+  t.match(createOffer({ instructions: 'Be kind.' }, capabilities).discover, { capabilities, instructions: 'Be kind.', cacheScope: 'private', ttlMs: 0 })
+  t.notOk('instructions' in createOffer({}, capabilities).discover)
+  t.match(createOffer({ cache: { scope: 'public', ttlMs: 5 } }, capabilities).discover, { cacheScope: 'public', ttlMs: 5 })
 })
 
 test('logging is on if it is declared', async t => {
-  t.equal(createOffer(undefined, {}).logging, false)
-  t.equal(createOffer(undefined, { logging: {} }).logging, true)
+  t.equal(createOffer({}, {}).logging, false)
+  t.equal(createOffer({}, { logging: {} }).logging, true)
 })
 
 test('a filter is cut to what the declared capabilities stand for', async t => {
   const all = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true, resourceSubscriptions: ['file:///a'] }
-  const honours = (capabilities: ServerCapabilities) => createOffer(undefined, capabilities).honours(all)
+  const honours = (capabilities: ServerCapabilities) => createOffer({}, capabilities).honours(all)
 
   t.strictSame(honours({}), {})
   t.strictSame(honours({ tools: {}, prompts: {}, resources: {} }), {}, 'a capability alone promises no notification')
@@ -48,7 +49,7 @@ test('a filter is cut to what the declared capabilities stand for', async t => {
 })
 
 test('what was not asked for is not honoured, whatever is declared', async t => {
-  const offer = createOffer(undefined, { tools: { listChanged: true }, prompts: { listChanged: true }, resources: { listChanged: true, subscribe: true } })
+  const offer = createOffer({}, { tools: { listChanged: true }, prompts: { listChanged: true }, resources: { listChanged: true, subscribe: true } })
   t.strictSame(offer.honours({}), {})
   t.strictSame(offer.honours({ toolsListChanged: false, promptsListChanged: false, resourcesListChanged: false }), {})
 })

@@ -1,9 +1,9 @@
 import { test } from 'tap'
 import { elicitForm, elicitUrl, fail, inputRequired, result, stream, toolResult, type ClientCapabilities, type InputRequests } from 'fastify-gen-mcp'
-import { declaresExtension, missingCapabilities } from '../../lib/channel/client-capabilities.js'
-import { call, mount } from '../helpers/mount.js'
-import { isStream, messagesOf, split } from '../helpers/messages.js'
-import { toolServer } from '../helpers/servers.js'
+import { declaresExtension, missingCapabilities } from '../lib/client-capabilities.js'
+import { call, mount } from './helpers/mount.js'
+import { isStream, messagesOf, split } from './helpers/messages.js'
+import { toolServer } from './helpers/servers.js'
 
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 const TASKS = 'io.modelcontextprotocol/tasks'

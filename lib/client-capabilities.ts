@@ -1,5 +1,5 @@
-import { isObject } from '../decode/envelope.js'
-import type { ClientCapabilities, JsonObject } from '../protocol/index.js'
+import { isObject } from './decode/envelope.js'
+import type { ClientCapabilities, JsonObject } from './protocol/index.js'
 
 /**
  * The part of `required` that `declared` lacks, or undefined. A capability counts as declared when its value is an object; a bare `elicitation: {}`
