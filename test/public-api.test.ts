@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { test, type Test } from 'tap'
 import * as api from 'fastify-gen-mcp'
+import * as legacy from 'fastify-gen-mcp/legacy'
 import * as testing from 'fastify-gen-mcp/testing'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
@@ -49,6 +50,13 @@ test('fastify-gen-mcp exports these types and no others, and those of the specif
 test('fastify-gen-mcp/testing exports these values and types and no others', async t => {
   t.strictSame(Object.keys(testing).sort(), ['createTestClient', 'readSse', 'testExchange'])
   t.strictSame(typesOf('lib/testing/index.ts'), { named: ['SseEvent', 'TestAnswer', 'TestClient', 'TestExchange', 'TestRequestOptions', 'TestStream'], wholes: [] })
+})
+
+test('fastify-gen-mcp/legacy exports these values and types and no others', async t => {
+  t.strictSame(Object.keys(legacy).sort(), ['memoryEvents', 'pauseStream', 'sealedSessions', 'sessionControllerTests'])
+  t.strictSame(typesOf('lib/legacy/index.ts'), {
+    named: ['EventStore', 'LegacyOptions', 'LegacyVersion', 'Session', 'SessionController', 'StoredEvent'], wholes: []
+  })
 })
 
 test('what is exported to be called is a function, and what is thrown an error', async t => {

@@ -12,7 +12,7 @@ const PATIENCE = 600_000
 t.setTimeout(PATIENCE)
 
 /** What users may import. */
-const entries = ['dist/lib/index.d.ts', 'dist/lib/testing/index.d.ts']
+const entries = ['dist/lib/index.d.ts', 'dist/lib/legacy/index.d.ts', 'dist/lib/testing/index.d.ts']
 for (const entry of entries) {
   if (!existsSync(join(root, entry))) throw new Error(`${entry} is missing: these tests check the built package, so run "npm run build" first`)
 }
