@@ -13,17 +13,19 @@ import * as memory from '../examples/memory.js'
 import * as progress from '../examples/progress.js'
 import { Queue, type Render } from '../examples/queue.js'
 import * as quota from '../examples/quota.js'
+import * as replicas from '../examples/replicas.js'
 import * as roles from '../examples/roles.js'
 import { startIfMain } from '../examples/start.js'
 import * as streaming from '../examples/streaming.js'
 import * as subscribe from '../examples/subscribe.js'
 import { callServer, callThroughApp } from '../examples/testing.js'
 import * as twoMounts from '../examples/two-mounts.js'
+import { open, read, readStream, send } from './legacy/helpers.js'
 import type { FastifyInstance } from 'fastify'
 
 const examples = new URL('../examples/', import.meta.url)
 const driven = [
-  'ask', 'auth', 'calculator', 'deploy', 'jobs', 'live', 'memory', 'progress', 'quota', 'roles', 'streaming', 'subscribe', 'two-mounts'
+  'ask', 'auth', 'calculator', 'deploy', 'jobs', 'live', 'memory', 'progress', 'quota', 'replicas', 'roles', 'streaming', 'subscribe', 'two-mounts'
 ]
 
 test('every example that builds an app is driven by a test of this file', async t => {
@@ -237,6 +239,49 @@ test('live: what the API changes is told to those who listen, and so is a tool t
   await put('/sale', { open: false })
   t.match((await lists.next()).value, { method: 'notifications/tools/list_changed' })
   t.match((await client.request('tools/call', { name: 'discount', arguments: { count: 3 } })).error, { code: -32602 })
+})
+
+test('replicas: a session of 2025 is served by two apps, questions, changes and its end included, and by pages: cases 001, 055, 056', async t => {
+  const shared = replicas.createShared()
+  const [a, b] = [await replicas.build({}, shared), await replicas.build({}, shared)]
+  const ports = await Promise.all([a, b].map(async app => {
+    t.teardown(async () => { await app.close() })
+    return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
+  })) as [number, number]
+  const session = await open(a, '2025-11-25', { capabilities: { elicitation: {} } })
+  const standing = await readStream(t, ports[1], session)
+  t.match((await session.request('resources/subscribe', { uri: 'table://7' })).json(), { result: {} })
+
+  const book = async (id: number, really: boolean) => {
+    const call = await read(t, ports[0], 'POST', session.compose('tools/call', { name: 'book', arguments: { table: '7', name: 'Ada' } }, { id }))
+    const question = await call.message()
+    t.match(question, { method: 'elicitation/create', params: { message: 'Book table 7 for Ada?' } })
+    t.equal((await send(b, { jsonrpc: '2.0', id: question.id, result: { action: 'accept', content: { really } } }, session.headers)).statusCode, 202)
+    return await call.message()
+  }
+  t.match(await book(1, false), { id: 1, result: { content: [{ text: 'Not booked.' }] } })
+  t.match(await book(2, true), { id: 2, result: { content: [{ text: 'Booked.' }] } })
+  t.match(await standing.message(), { method: 'notifications/resources/updated', params: { uri: 'table://7' } })
+  const readTable = { jsonrpc: '2.0', id: 3, method: 'resources/read', params: { uri: 'table://7' } }
+  t.match((await send(b, readTable, session.headers)).json(), { result: { contents: [{ text: 'taken' }] } })
+  t.equal((await b.inject({ method: 'DELETE', url: '/mcp', headers: session.headers })).statusCode, 204)
+  t.equal((await send(a, readTable, session.headers)).statusCode, 404)
+  await standing.closed
+
+  const client = connect(t, b)
+  const options = { capabilities: { elicitation: {} }, respond: () => ({ action: 'accept', content: { really: true } }) }
+  t.match((await client.request('tools/call', { name: 'book', arguments: { table: '8', name: 'Bob' } }, options)).result, { content: [{ text: 'Booked.' }] })
+  t.match((await client.request('resources/read', { uri: 'table://9' })).result, { contents: [{ text: 'free' }] })
+
+  const origin = 'https://app.example.com'
+  const asked = 'authorization,content-type,last-event-id,mcp-method,mcp-name,mcp-param-region,mcp-protocol-version,mcp-session-id'
+  for (const method of ['GET', 'POST', 'DELETE']) {
+    const preflight = { origin, 'access-control-request-method': method, 'access-control-request-headers': asked }
+    const { statusCode, headers } = await a.inject({ method: 'OPTIONS', url: '/mcp', headers: preflight })
+    t.equal(statusCode, 204)
+    t.match(headers, { 'access-control-allow-origin': origin, 'access-control-allow-methods': RegExp(method), 'access-control-allow-headers': asked })
+  }
+  t.match((await open(a, '2025-06-18', { headers: { origin } })).opened.headers, { 'access-control-expose-headers': /mcp-session-id/ })
 })
 
 test('calculator: tools are listed and called, and what does not fit is told to the model', async t => {

@@ -6,6 +6,7 @@ import { isObject } from '../decode/envelope.js'
 import { McpError, toWireError } from '../errors.js'
 import { createTrace, traceExchange } from '../observe.js'
 import { forPrincipal } from '../token.js'
+import { shutdown } from '../transport/admit.js'
 import { codecs, type LegacyCodec } from './codec.js'
 import { Questions, type Question } from './questions.js'
 import type { FastifyRequest } from 'fastify'
@@ -89,7 +90,6 @@ export class Call implements Sink, Alive, RunningCall {
   }
 
   end (ending: Ending): void {
-    if (this.#over) return
     switch (ending.type) {
       case 'result': return isInputRequired(ending.result) ? this.#ask(ending.result) : this.#complete(ending.result)
       case 'error': return this.#fail(ending.error)
@@ -124,7 +124,7 @@ export class Call implements Sink, Alive, RunningCall {
   readonly sources = 0
 
   shutdown (): void {
-    this.#fail(new McpError({ kind: 'shutdown', retryAfter: this.#facts.mount.settings.limits.retryAfter }))
+    this.#fail(shutdown(this.#facts.mount.settings.limits))
   }
 
   async whenGone (): Promise<void> {
@@ -144,7 +144,6 @@ export class Call implements Sink, Alive, RunningCall {
   }
 
   cancel (reason?: string): void {
-    if (this.#over) return
     const { httpRequest: { log }, request: { method } } = this.#facts
     log.debug({ mcp: { method, reason: reason?.slice(0, MAX_REASON) } }, 'an MCP request was cancelled')
     // To the server's author it is what a client does in 2026-07-28 by leaving.
@@ -217,6 +216,8 @@ export class Call implements Sink, Alive, RunningCall {
     const { mount, output, known, session, answerTimeout } = this.#facts
     const { inputRequests = {}, requestState } = result
     const asks = Object.keys(inputRequests).length > 0
+    // Nobody waits for another round.
+    if (mount.draining) return this.shutdown()
     if (++this.#rounds > MAX_ROUNDS) return this.#fail(new McpError({ kind: 'internal', message: `The request asked for input more than ${MAX_ROUNDS} times` }))
     if (asks && (known === undefined || !output.reaches)) return this.#fail(new McpError({ kind: 'internal', message: 'The request needs input from the client, which has no session or takes no event stream' }))
 
@@ -228,7 +229,8 @@ export class Call implements Sink, Alive, RunningCall {
     // Whoever only wants to be called again is, when the exchange that said so has ended.
     if (!asks || known === undefined) return queueMicrotask(() => { again({}) })
 
-    this.open()
+    // The client has been told that the stream could not be opened.
+    if (!this.open() || !output.reaches) return this.#skip()
     mount.registry.add(this)
     // `asking` has made them.
     this.#questions = new Questions(inputRequests as unknown as Readonly<Record<string, Question>>, session.protocolVersion, known.questions, {

@@ -86,7 +86,6 @@ export class Output implements StreamOwner, Beating {
   }
 
   get streaming (): boolean { return this.#streaming }
-  get over (): boolean { return this.#over }
   get statusCode (): number { return this.#reply.statusCode }
   get bytes (): number { return this.#bytes }
   get bufferedBytes (): number { return this.#connection?.bufferedBytes ?? 0 }
@@ -156,7 +155,6 @@ export class Output implements StreamOwner, Beating {
 
   /** One of the answers will not come. */
   skip (): void {
-    if (this.#over) return
     this.#expected--
     if (this.#expected > 0 || this.#dropped) return this.#end(this.#expected === 0)
     if (this.#answers.length > 0) return this.#answerJson(undefined)
@@ -198,12 +196,12 @@ export class Output implements StreamOwner, Beating {
     const next = this.#seq
     const held = this.#held ??= []
     const missed = await this.#missed(seq).catch((error: unknown) => {
-      if (turn === this.#returns) this.#letGo()
+      if (turn === this.#returns) this.#letGo(held)
       throw error
     })
     const superseded = turn !== this.#returns
     const left = hasLeft(reply)
-    if (!superseded && (missed === undefined || left)) this.#letGo()
+    if (!superseded && (missed === undefined || left)) this.#letGo(held)
     if (missed === undefined) return false
     // Whoever came back last reads on; to anybody else it was a connection like another.
     if (superseded) replay(this.#settings, this.#stream, [], false, reply)
@@ -259,8 +257,8 @@ export class Output implements StreamOwner, Beating {
   }
 
   /** The connection that there was, if any, stays the one to send to. */
-  #letGo (): void {
-    for (const event of this.#held ?? []) this.#connection?.write(this.#text(event))
+  #letGo (held: readonly StoredEvent[]): void {
+    for (const event of held) this.#connection?.write(this.#text(event))
     this.#held = undefined
     if (this.#over) this.#finish()
   }

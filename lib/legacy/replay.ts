@@ -1,10 +1,13 @@
-import { EventStream } from '../transport/event-stream.js'
+import { EventStream, type StreamOwner } from '../transport/event-stream.js'
 import { sseEvent } from '../transport/sse.js'
 import { idField, retryField } from './event-id.js'
 import { hasLeft, onceGone } from './gone.js'
 import type { FastifyReply } from 'fastify'
 import type { StoredEvent } from '../../types/legacy.js'
 import type { OutputSettings } from './output.js'
+
+/** Nothing depends on what becomes of such a response: a client that did not get it asks again. */
+const nobody: StreamOwner = { overflowed: ignore, failed: ignore }
 
 /** Sends events that a client has missed, and ends the response: with a hint to come back, unless nothing will follow them. */
 export function replay (settings: OutputSettings, stream: string, events: readonly StoredEvent[], complete: boolean, reply: FastifyReply): void {
@@ -15,7 +18,7 @@ export function replay (settings: OutputSettings, stream: string, events: readon
     reply.code(204).send()
     return
   }
-  const connection = new EventStream(reply, settings.stream, settings.pulses.keepAlive, { overflowed () {}, failed: () => false })
+  const connection = new EventStream(reply, settings.stream, settings.pulses.keepAlive, nobody)
   onceGone(reply, () => { connection.leave() })
   connection.open()
   for (const { seq, data } of messages) connection.write(idField(stream, seq) + sseEvent(data))
@@ -25,4 +28,8 @@ export function replay (settings: OutputSettings, stream: string, events: readon
 /** Whether events follow each other from a number on. */
 export function areInOrder (events: readonly StoredEvent[], first: number): boolean {
   return events.every(({ seq }, index) => seq === first + index)
+}
+
+function ignore (): boolean {
+  return false
 }

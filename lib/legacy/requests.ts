@@ -2,7 +2,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { decodeRequest, findMethod } from '../decode/decode.js'
 import { isObject, type Envelope } from '../decode/envelope.js'
 import { McpError, toWireError } from '../errors.js'
-import { LoggingLevel, methods } from '../protocol/index.js'
+import { LoggingLevel } from '../protocol/index.js'
 import { admit } from '../transport/admit.js'
 import { Call } from './call.js'
 import { codecs } from './codec.js'
@@ -79,7 +79,7 @@ export function urisOf ({ session: { resourceSubscriptions }, opened }: Visit): 
 function call ({ mount, settings, onEnded }: Legacy, visit: Visit, envelope: RequestEnvelope, params: JsonObject, httpRequest: FastifyRequest, output: Output): void {
   const { session, opened } = visit
   const { method, id } = envelope
-  if (MODERN_METHODS.has(method) || !Object.hasOwn(methods, method) || mount.offer?.opens(method) === false) throw McpError.unsupportedMethod(method)
+  if (MODERN_METHODS.has(method) || mount.offer?.opens(method) === false) throw McpError.unsupportedMethod(method)
   const request = decodeRequest(findMethod(method), envelope, params, metaOf(visit, params, httpRequest))
   admit(mount, false, httpRequest.headers)
   if (opened === undefined) return new Call({ mount, request, httpRequest, session, known: undefined, output, answerTimeout: settings.answerTimeout, onEnded, over: () => {} }).run()

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { isObject } from '../decode/envelope.js'
+import { settle } from '../worker/settle.js'
 import { revoke } from './session.js'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { JsonObject } from '../protocol/index.js'
@@ -66,9 +67,10 @@ export class Sessions {
       this.#hear(packet)
       done()
     }
-    bus.on(topic, listener)
+    settle(() => bus.on(topic, listener), () => {}, err => { this.#log.error({ err }, 'what other replicas tell of MCP sessions is not heard') })
     fastify.addHook('onClose', (_instance, done) => {
-      bus.removeListener(topic, listener)
+      // One that is at fault has been told of.
+      settle(() => bus.removeListener(topic, listener), () => {}, () => {})
       done()
     })
   }
@@ -100,10 +102,11 @@ export class Sessions {
 
   /** Makes news known here, and to the other replicas unless it was about something that is here. */
   tell (key: string, news: News): void {
-    if (this.#apply(key, news) || this.#bus === undefined) return
-    this.#bus.emit({ topic: this.#topic, origin: this.#origin, session: key, news }, error => {
-      if (error !== undefined && error !== null) this.#log.error({ err: error }, 'other replicas could not be told of an MCP session')
-    })
+    const bus = this.#bus
+    if (this.#apply(key, news) || bus === undefined) return
+    const failed = (err: unknown): void => { this.#log.error({ err }, 'other replicas could not be told of an MCP session') }
+    const packet = { topic: this.#topic, origin: this.#origin, session: key, news }
+    settle(() => bus.emit(packet, err => { if (err !== undefined && err !== null) failed(err) }), () => {}, failed)
   }
 
   #hear ({ origin, session, news }: { readonly [key: string]: unknown }): void {
@@ -156,8 +159,10 @@ export class Sessions {
   #forget (): void {
     let looked = 0
     for (const [key, known] of this.#known) {
-      if (this.#known.size <= MAX_REMEMBERED || ++looked > LOOKS) return
-      if (isIdle(known)) this.#known.delete(key)
+      if (this.#known.size <= MAX_REMEMBERED || ++looked > LOOKS) break
+      this.#known.delete(key)
+      // One in use counts as touched, so that those behind it are looked at too.
+      if (!isIdle(known)) this.#known.set(key, known)
     }
   }
 }

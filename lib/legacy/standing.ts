@@ -52,6 +52,7 @@ export class Standing implements StandingStream, StreamOwner {
   /** By URI, and one for the lists. */
   readonly #listens = new Map<string, Exchange>()
   #over = false
+  #age: NodeJS.Timeout | undefined
   readonly #name = `.${createStreamName()}`
   #seq = 0
 
@@ -72,11 +73,8 @@ export class Standing implements StandingStream, StreamOwner {
       this.#end('disconnect')
       return false
     }
-    const age = maxStreamAge === 0 ? undefined : setTimeout(() => { this.close() }, jitter(maxStreamAge)).unref()
-    onceGone(reply, () => {
-      clearTimeout(age)
-      this.#end('disconnect')
-    })
+    if (maxStreamAge !== 0) this.#age = setTimeout(() => { this.close() }, jitter(maxStreamAge)).unref()
+    onceGone(reply, () => { this.#end('disconnect') })
     this.#stream.open()
     for (const uri of uris) this.subscribe(uri)
     return true
@@ -93,9 +91,8 @@ export class Standing implements StandingStream, StreamOwner {
   }
 
   close (): void {
-    if (this.#over) return
     this.#stream.finish(retryField(this.#facts.settings.retry))
-    this.#end('closed')
+    this.#end(this.#facts.mount.draining ? 'shutdown' : 'closed')
   }
 
   // ---- what its stream tells
@@ -146,9 +143,10 @@ export class Standing implements StandingStream, StreamOwner {
     if (uri === LISTS_KEY && ending.type !== 'error') this.close()
   }
 
-  #end (cause: 'disconnect' | 'closed' | 'overflow'): void {
+  #end (cause: 'disconnect' | 'closed' | 'overflow' | 'shutdown'): void {
     if (this.#over) return
     this.#over = true
+    clearTimeout(this.#age)
     this.#stream.leave()
     const listens = [...this.#listens.values()]
     this.#listens.clear()
@@ -183,8 +181,9 @@ class ListenSink implements Sink {
     return !this.#stream.over
   }
 
-  /** A listen reports no progress. */
-  progress (): void {}
+  /** A listen reports no progress, and its head has left. */
+  readonly progress = never
+  readonly header = never
 
   notify (method: string, params: JsonObject | undefined): boolean {
     this.#notify(method, params)
@@ -200,11 +199,6 @@ class ListenSink implements Sink {
     this.#stream.abort()
   }
 
-  /** The head has left. */
-  header (): boolean {
-    return false
-  }
-
   async drained (): Promise<void> {
     await this.#stream.drained()
   }
@@ -212,4 +206,8 @@ class ListenSink implements Sink {
   async whenFlushed (): Promise<void> {
     await whenFlushed(this.#reply)
   }
+}
+
+function never (): boolean {
+  return false
 }

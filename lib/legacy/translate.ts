@@ -35,9 +35,11 @@ export function translateResult (version: LegacyVersion, result: Members): Membe
   each(translated, 'contents', item => without(item, dialect.content))
   each(translated, 'content', block => translateBlock(dialect, block))
   each(translated, 'messages', message => ({ ...message, content: isObject(message['content']) ? translateBlock(dialect, message['content']) : message['content'] }))
-  // An object alone, since these revisions know no other; the text beside it says the same.
-  if ('structuredContent' in translated && !(dialect.structured && isObject(translated['structuredContent']))) delete translated['structuredContent']
-  return translated
+  const { structuredContent, ...rest } = translated
+  // An object alone, since these revisions know no other.
+  if (structuredContent === undefined || (dialect.structured && isObject(structuredContent))) return translated
+  // The text beside it says the same, unless its author wanted none.
+  return Array.isArray(rest['content']) && rest['content'].length === 0 ? { ...rest, content: [{ type: 'text', text: JSON.stringify(structuredContent) }] } : rest
 }
 
 /** The params of a notification without what only a listen has. */

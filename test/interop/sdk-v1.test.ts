@@ -307,6 +307,21 @@ test('a session that the client ends is over: LEG-20, LEG-22', BOUND, async t =>
   t.strictSame(alarms(lines), [])
 })
 
+test('where no sessions are kept the client is served all the same, but cannot be asked: LEG-28, case 004', BOUND, async t => {
+  const { client, transport, proxy, faults, gauges } = await connect(t, { elicitation: {} }, { legacy: { sessions: false } })
+  client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { sure: true } }))
+  t.equal(transport.sessionId, undefined)
+  t.match((await client.listTools()).tools[0], { name: 'add', title: 'Add' }, 'in the shape of the revision that the header names')
+  const seen: number[] = []
+  t.match(await client.callTool({ name: 'count' }, undefined, { onprogress: ({ progress }) => { seen.push(progress) } }), { structuredContent: { counted: 2 } })
+  t.strictSame(seen, [1, 2])
+  await t.rejects(client.callTool({ name: 'remove' }), { code: -32600 })
+  await until(() => proxy.passed.some(({ method, status }) => method === 'GET' && status !== undefined))
+  t.match(proxy.passed.filter(({ method }) => method === 'GET'), [{ status: 405 }])
+  t.strictSame(faults, [])
+  t.strictSame(gauges(), NOTHING_HELD)
+})
+
 test('a client opens a session with each revision that it knows, and is answered in its shape: LEG-03', BOUND, async t => {
   const { proxy } = await connect(t)
   for (const version of ['2025-06-18', '2025-03-26']) {

@@ -155,6 +155,17 @@ export class Reading {
     await new Promise<void>(resolve => { this.#waiting.push(resolve) })
   }
 
+  /** Reads no more for now. */
+  stall (): void {
+    this.response.pause()
+    this.response.socket.pause()
+  }
+
+  goOn (): void {
+    this.response.resume()
+    this.response.socket.resume()
+  }
+
   /** Resets the connection, as a client does that vanishes. */
   async drop (): Promise<void> {
     this.response.socket.resetAndDestroy()

@@ -4,7 +4,7 @@ import { call, mount } from '../helpers/mount.js'
 import { isStream, messagesOf, split } from '../helpers/messages.js'
 import { refused } from '../helpers/refusal.js'
 import { bareServer, createListenServer, echo, info, toolServer } from '../helpers/servers.js'
-import { gate, stage } from '../helpers/sockets.js'
+import { gate, stage, until } from '../helpers/sockets.js'
 import { open, send, VERSIONS } from './helpers.js'
 import type { Message } from '../helpers/messages.js'
 
@@ -14,17 +14,19 @@ const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'aler
 /** A tool that runs until it is cancelled or `go` is called with what it is to say, and what it made of each. */
 function createSlow () {
   const started = gate()
+  const running: string[] = []
   const ended = gate<string>()
   const answer = gate<string>()
   const server = toolServer(async ({ params }, channel) => {
     if (params.name === 'loud') channel.startStream()
+    running.push(params.name)
     started.open()
     const cancelled = new Promise<string>(resolve => { channel.signal.addEventListener('abort', () => { resolve('cancelled') }) })
     const came = await Promise.race([cancelled, answer.promise])
     ended.open(came)
     return result(toolResult.text(came))
   })
-  return { server, started: started.promise, ended: ended.promise, go: answer.open }
+  return { server, running, started: started.promise, ended: ended.promise, go: answer.open }
 }
 
 // ---- bodies and their answers
@@ -96,7 +98,7 @@ test('a request is answered as JSON, or in a stream where something comes before
 
 test('params that do not fit are -32602 in-band, and what they are not is said', async t => {
   const session = await open(await mount(t, { server: echo }))
-  for (const [method, params, path] of [['tools/call', {}, 'params.name'], ['tools/call', { name: 5 }, 'params.name'], ['tools/list', { cursor: 5 }, 'params.cursor'], ['ping', [], 'params'], ['tools/list', 'x', 'params'], ['ping', null, undefined]] as const) {
+  for (const [method, params, path] of [['tools/call', {}, '/name'], ['tools/call', { name: 5 }, '/name'], ['tools/list', { cursor: 5 }, '/cursor'], ['ping', [], 'params'], ['tools/list', 'x', 'params'], ['ping', null, undefined]] as const) {
     const response = await session.post({ jsonrpc: '2.0', id: 1, method, params })
     t.equal(response.statusCode, 200, method)
     if (path === undefined) t.strictSame(response.json(), { jsonrpc: '2.0', id: 1, result: {} }, 'null is none')
@@ -166,7 +168,7 @@ test('Last-Event-ID on a POST resumes nothing: LEG-57', async t => {
 })
 
 test('the id of a request that runs is refused for another one, in that session only: LEG-44', async t => {
-  const { server, started, go } = createSlow()
+  const { server, running, started, go } = createSlow()
   const app = await mount(t, { server })
   const [session, other] = [await open(app), await open(app)]
   const first = session.request('tools/call', { name: 'x' })
@@ -175,6 +177,7 @@ test('the id of a request that runs is refused for another one, in that session 
   t.equal((await session.request('ping')).statusCode, 200, 'what is answered at once does not mind')
   const text = session.request('tools/call', { name: 'text' }, { id: '1' })
   const theirs = other.request('tools/call', { name: 'theirs' })
+  await until(() => running.length === 3)
   go('done')
   for (const response of await Promise.all([first, text, theirs])) t.match(response.json(), { result: { content: [{ text: 'done' }] } })
   t.equal((await session.request('tools/call', { name: 'x' })).statusCode, 200, 'and it may come again when that has ended')
@@ -330,7 +333,7 @@ test('a reason that is no text, or a long one, cancels as well: LEG-63', async t
 
 test('progress goes to whoever gave a token, as it was given, with a message from the first revision on: LEG-68', async t => {
   const server = toolServer((_request, channel) => {
-    channel.sendProgress(1, { total: 3, message: 'one' })
+    channel.sendProgress(1, 3, 'one')
     channel.sendProgress(3)
     return result(toolResult.text('done'))
   })

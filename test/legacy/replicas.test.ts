@@ -445,12 +445,36 @@ test('a mount that is closed listens to the bus no more', BOUND, async t => {
   t.equal(listeners, 0)
 })
 
-test('a bus that fails is told of in the log, and the client is served', BOUND, async t => {
-  const bus = createBus(t)
-  const failing: MessageBus = { ...bus, emit: (_packet, done) => { done?.(new Error('the bus is down')) } }
-  const [a] = await startTwo(t, failing)
-  const session = await open(a.app)
-  t.match(await ask(a, session, 'logging/setLevel', { level: 'error' }), { result: {} })
-  t.strictSame(levels(messagesIn(await (await call(t, a, session, 'count')).rest())), ['error'])
-  t.match(alarms(a.lines), [{ msg: 'other replicas could not be told of an MCP session', err: { message: 'the bus is down' } }])
-})
+const faults: Readonly<Record<string, Pick<MessageBus, 'emit'>>> = {
+  'says so': { emit: (_packet, done) => { done?.(new Error('the bus is down')) } },
+  throws: { emit: () => { throw new Error('the bus is down') } },
+  rejects: { emit: async () => { throw new Error('the bus is down') } }
+}
+
+for (const [how, fault] of Object.entries(faults)) {
+  test(`a bus that fails and ${how} is told of in the log, and the client is served`, BOUND, async t => {
+    const failing: MessageBus = { ...createBus(t), ...fault }
+    const a = await start(t, undefined, { bus: failing })
+    const session = await open(a.app)
+    t.match(await ask(a, session, 'logging/setLevel', { level: 'error' }), { result: {} })
+    t.strictSame(levels(messagesIn(await (await call(t, a, session, 'count')).rest())), ['error'])
+    t.equal(await cancel(a, session, 'elsewhere'), 202)
+    t.equal((await session.delete()).statusCode, 204)
+    t.equal((await session.request('ping')).statusCode, 404)
+    const told = { msg: 'other replicas could not be told of an MCP session', err: { message: 'the bus is down' } }
+    t.match(alarms(a.lines), [told, told, told])
+    t.equal(alarms(a.lines).length, 3)
+  })
+}
+
+for (const [how, on] of Object.entries({ throws: () => { throw new Error('no connection') }, rejects: async () => { throw new Error('no connection') } })) {
+  test(`a bus that ${how} when it is listened to is told of in the log, and the client is served`, BOUND, async t => {
+    const a = await start(t, undefined, { bus: { ...createBus(t), on, removeListener: on } })
+    const session = await open(a.app)
+    t.match(await ask(a, session, 'ping'), { result: {} })
+    const told = { msg: 'what other replicas tell of MCP sessions is not heard', err: { message: 'no connection' } }
+    t.match(alarms(a.lines), [told])
+    t.equal(alarms(a.lines).length, 1)
+    await t.resolves(a.app.close())
+  })
+}

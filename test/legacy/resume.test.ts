@@ -413,6 +413,68 @@ test('a client that leaves while the store is asked takes nothing with it', BOUN
   t.strictSame(alarms(subject.lines), [])
 })
 
+test('a client that leaves while the store is asked for a call that is over takes nothing with it', BOUND, async t => {
+  const answer = gate()
+  let asked = 0
+  const store = memoryEvents()
+  const subject = await setUp(t, {
+    events: {
+      append: (stream, event) => store.append(stream, event),
+      async after (stream, seq) {
+        if (asked++ === 0) await answer.promise
+        return await store.after(stream, seq)
+      }
+    }
+  })
+  const { session, step, finish, port } = subject
+  const first = await call(t, subject)
+  step()
+  finish()
+  const { id } = await nextWith(first, 1)
+  await first.closed
+  const wire = await openWire(t, port)
+  wire.socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${session.id}\r\nlast-event-id: ${id}\r\n\r\n`)
+  await until(() => asked === 1)
+  wire.socket.resetAndDestroy()
+  await wire.closed
+  await delay(10)
+  answer.open()
+  await delay(10)
+  t.match(messagesIn(await (await readStream(t, port, session, id)).rest()), [{ id: 1, result: done }])
+  t.strictSame(alarms(subject.lines), [])
+})
+
+test('a header that Node refuses on what is read on is a crash, and the client may ask again', BOUND, async t => {
+  let bad = false
+  const subject = await setUp(t, {}, {
+    before (app) {
+      app.addHook('onSend', (_request, reply, payload, next) => {
+        if (bad) reply.header('x-bad', 'a\nb')
+        next(null, payload)
+      })
+    }
+  })
+  const { session, step, finish, port } = subject
+  const first = await call(t, subject)
+  step()
+  const { id } = await nextWith(first, 1)
+  await first.drop()
+  for (const state of ['while it runs', 'when it is over']) {
+    bad = true
+    const refused = await readStream(t, port, session, id)
+    t.equal(refused.statusCode, 500, state)
+    await refused.closed
+    bad = false
+    if (state === 'while it runs') {
+      step()
+      finish()
+      await subject.ended(2)
+    }
+  }
+  t.strictSame(stepsOf(await (await readStream(t, port, session, id)).rest()), [2, 'done'])
+  t.strictSame(subject.gauges(), NOTHING_HELD)
+})
+
 test('more than a connection may hold unsent is read on in parts', BOUND, async t => {
   const FILLER = 'x'.repeat(20_000)
   const subject = await setUp(t, { retry: 3 }, { limits: { sendBuffer: 50_000 } })
@@ -438,7 +500,7 @@ test('a client that reads too slowly loses its connection, and may come back for
   const { session, step, finish, port, channels } = subject
   const first = await call(t, subject)
   const { id } = await first.next()
-  first.response.socket.pause()
+  first.stall()
   let steps = 0
   while (subject.gauges().timers === 1) {
     step(0, FILLER)
@@ -476,6 +538,43 @@ test('a call that is lost before it is a stream goes on, and leaves nothing: nob
   go.open()
   t.match(await subject.ended(2), [{}, { cause: 'result' }])
   t.strictSame(sent, ['sent', true, false])
+  t.strictSame(subject.gauges(), NOTHING_HELD)
+  t.strictSame(alarms(subject.lines), [])
+})
+
+test('a call whose client left while its session was fetched runs, and leaves nothing (LEG-41)', BOUND, async t => {
+  const fetching = gate()
+  const fetched = gate()
+  let asked = 0
+  const sent: unknown[] = []
+  const known = { protocolVersion: '2025-11-25', clientInfo: { name: 'c', version: '1' }, clientCapabilities: {}, principal: undefined } as const
+  const subject = await stage(t, toolServer((_request, channel) => {
+    sent.push(channel.sendProgress(1), channel.signal.aborted)
+    return result(toolResult.text('done'))
+  }), {
+    legacy: {
+      sessions: {
+        create: () => 'the-only-session',
+        async fetch () {
+          if (++asked === 2) {
+            fetching.open()
+            await fetched.promise
+          }
+          return known
+        }
+      }
+    }
+  })
+  const session = await open(subject.app)
+  const wire = await openWire(t, subject.port)
+  wire.send(session.compose('tools/call', callOf()))
+  await fetching.promise
+  wire.socket.resetAndDestroy()
+  await wire.closed
+  await delay(10)
+  fetched.open()
+  t.match(await subject.ended(2), [{}, { cause: 'result' }])
+  t.strictSame(sent, ['sent', false])
   t.strictSame(subject.gauges(), NOTHING_HELD)
   t.strictSame(alarms(subject.lines), [])
 })

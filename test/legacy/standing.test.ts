@@ -49,6 +49,7 @@ for (const version of VERSIONS) {
     t.equal(subject.gauges().listens, 5)
     notify(updated('test://a'))
     notify(updated('test://b'))
+    await delay(5)
     notify(toolsChanged)
     for (const reading of streams.slice(0, 2)) t.strictSame([await reading.message(), await reading.message()], [{ jsonrpc: '2.0', ...updated('test://a') }, { jsonrpc: '2.0', ...toolsChanged }])
     t.strictSame(await streams[2].message(), { jsonrpc: '2.0', ...toolsChanged })
@@ -57,6 +58,7 @@ for (const version of VERSIONS) {
     t.match((await before.request('resources/unsubscribe', { uri: 'test://never' })).json(), { result: {} })
     t.equal(subject.gauges().listens, 4)
     notify(updated('test://a'))
+    await delay(5)
     notify(toolsChanged)
     t.strictSame(await streams[0].message(), { jsonrpc: '2.0', ...toolsChanged })
     t.strictSame(await streams[1].message(), { jsonrpc: '2.0', ...updated('test://a') })
@@ -132,7 +134,7 @@ test('a session whose stream was black-holed opens another, and its running call
   }, { keepAlive: 20 })
   const session = await open(subject.app)
   const dead = await readStream(t, subject.port, session)
-  dead.response.socket.pause()
+  dead.stall()
   const call = await read(t, subject.port, 'POST', session.compose('tools/call', { name: 'tool', arguments: {}, _meta: { progressToken: 'p' } }))
   t.match(await call.message(), { params: { progress: 1 } })
   const second = await readStream(t, subject.port, session)
@@ -157,7 +159,7 @@ test('a stream whose reader does not read is given up when too much is unsent: c
   }, { limits: { sendBuffer: 200_000 } })
   const session = await open(subject.app)
   const dead = await readStream(t, subject.port, session)
-  dead.response.socket.pause()
+  dead.stall()
   while (subject.gauges().listens === 1) {
     for (let n = 0; n < 1_000; n++) channel?.sendNotification({ ...toolsChanged })
     await new Promise(resolve => setImmediate(resolve))
@@ -185,7 +187,7 @@ test('a producer may wait for a slow reader of the stream', BOUND, async t => {
   t.equal(channel.sendProgress(1), 'filtered', 'a listen has no progress')
   t.throws(() => { channel.header('x-late', '1') }, { code: 'MCP_ERR_HEAD_SENT' })
   t.equal(channel.startStream(), true)
-  reading.response.socket.pause()
+  reading.stall()
   while (subject.gauges().bufferedBytes < 20_000) {
     for (let n = 0; n < 1_000; n++) channel.sendNotification({ ...toolsChanged })
     await new Promise(resolve => setImmediate(resolve))
@@ -197,7 +199,7 @@ test('a producer may wait for a slow reader of the stream', BOUND, async t => {
   }, () => {})
   await delay(10)
   t.equal(drained, false)
-  reading.response.socket.resume()
+  reading.goOn()
   t.equal(await waited.promise, true)
 })
 
@@ -521,7 +523,7 @@ test('a shutdown drops a stream whose reader does not read', BOUND, async t => {
   }, { limits: { sendBuffer: 100_000_000, drain: 50 } })
   const reading = await readStream(t, subject.port, await open(subject.app))
   const channel = await told.promise
-  reading.response.socket.pause()
+  reading.stall()
   while (subject.gauges().bufferedBytes < 1_000_000) {
     for (let n = 0; n < 5_000; n++) channel.sendNotification({ ...toolsChanged })
     await new Promise(resolve => setImmediate(resolve))

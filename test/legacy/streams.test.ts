@@ -107,18 +107,39 @@ test('a handler may set headers until the head has left, and not one that Node r
   t.notOk('x-late' in headers)
 })
 
-test('5,000 calls answered as JSON and 5,000 as streams leave nothing of a session: case 010', { timeout: 60_000 }, async t => {
+test('1,000 calls answered as JSON and 1,000 as streams leave nothing of a session: case 010', { timeout: 60_000 }, async t => {
   const subject = await stage(t, tool((channel, { say }) => { if (say === true) channel.startStream() }), { ...IN_PROCESS, fastify: { logger: false } })
   const session = await open(subject.app)
   const duplicates: unknown[] = []
-  for (let n = 0; n < 10_000; n += 100) {
+  for (let n = 0; n < 2_000; n += 100) {
     const answers = await Promise.all(Array.from({ length: 100 }, async (_, index) => await session.request('tools/call', { name: 'tool', arguments: { say: (n / 100) % 2 === 0 } }, { id: index })))
     duplicates.push(...answers.filter(({ statusCode }) => statusCode !== 200))
   }
   // An id that was kept would be refused the next time.
   t.strictSame(duplicates, [])
-  t.equal(subject.ends.length, 10_001)
+  t.equal(subject.ends.length, 2_001)
   t.strictSame(subject.gauges(), NOTHING_HELD)
+})
+
+test('a producer may wait for a slow reader', async t => {
+  const drained: boolean[] = []
+  const subject = await stage(t, tool(async channel => {
+    channel.startStream()
+    for (let n = 1; n <= 200; n++) {
+      channel.sendProgress(n, undefined, 'x'.repeat(100_000))
+      drained.push(false)
+      await channel.drained()
+      drained[drained.length - 1] = true
+    }
+  }), { limits: { sendBuffer: 1_000_000 } })
+  const session = await open(subject.app)
+  const reading = await read(t, subject.port, 'POST', session.compose('tools/call', WITH_TOKEN))
+  reading.stall()
+  await delay(100)
+  t.ok(drained.length < 200 && drained.at(-1) === false, `it waits at ${drained.length}`)
+  reading.goOn()
+  t.match(messagesIn(await reading.rest()).at(-1), { id: 1, result: done })
+  t.equal(drained.filter(value => value).length, 200)
 })
 
 // ---- batches that become streams
@@ -181,17 +202,23 @@ for (const [cancelled, expected] of [['b', ['a']], ['a', ['b']]] as const) {
 
 // ---- heads that Node refuses
 
-const badHeader: Readonly<Record<string, (app: FastifyInstance) => void>> = {
-  'a hook with a callback': app => {
+const badHeader: Readonly<Record<string, (app: FastifyInstance, isBad: () => boolean) => void>> = {
+  'set by a hook with a callback' (app, isBad) {
     app.addHook('onSend', (_request, reply, payload, next) => {
-      reply.header('x-bad', 'a\nb')
+      if (isBad()) reply.header('x-bad', 'a\nb')
       next(null, payload)
     })
   },
-  'an asynchronous hook': app => {
+  'set by an asynchronous hook' (app, isBad) {
     app.addHook('onSend', async (_request, reply) => {
       await delay(1)
-      reply.header('x-bad', 'a\nb')
+      if (isBad()) reply.header('x-bad', 'a\nb')
+    })
+  },
+  'set before' (app, isBad) {
+    app.addHook('preHandler', (_request, reply, next) => {
+      if (isBad()) reply.header('x-bad', 'a\nb')
+      next()
     })
   }
 }
@@ -205,20 +232,13 @@ for (const [name, addHook] of Object.entries(badHeader)) {
       async handleRequest (request, channel, state) {
         if (request.method !== 'tools/call') return await server.handleRequest(request, channel, state)
         if (request.params.arguments['say'] === true) channel.startStream()
+        if (request.params.arguments['crash'] === true) throw new Error('secret')
         return result(toolResult.text('done'))
       }
-    }, {
-      before (app) {
-        addHook({ addHook: (_name: 'onSend', hook: never) => app.addHook('onSend', hook) } as unknown as FastifyInstance)
-        app.addHook('onSend', (_request, reply, payload, next) => {
-          if (!bad) reply.removeHeader('x-bad')
-          next(null, payload)
-        })
-      }
-    })
+    }, { before: app => { addHook(app, () => bad) } })
     const session = await open(subject.app)
     bad = true
-    for (const [what, accept, args] of [['JSON', 'application/json', {}], ['a stream', 'text/event-stream', {}], ['a stream that is opened', '*/*', { say: true }]] as const) {
+    for (const [what, accept, args] of [['JSON', 'application/json', {}], ['a stream', 'text/event-stream', {}], ['a stream that is opened', '*/*', { say: true }], ['a crash', '*/*', { crash: true }]] as const) {
       const answer = await within(session.request('tools/call', { name: 'tool', arguments: args }, { headers: { accept } }), what)
       t.equal(answer.statusCode, 500, what)
       t.strictSame(answer.json(), { jsonrpc: '2.0', id: 1, error: { code: -32603, message: 'Internal error' } }, what)
@@ -230,7 +250,8 @@ for (const [name, addHook] of Object.entries(badHeader)) {
     bad = false
     await until(() => subject.gauges().exchanges === 0)
     t.strictSame(subject.gauges(), NOTHING_HELD)
-    t.ok(alarms(subject.lines).length >= 4, 'each is logged')
+    t.ok(alarms(subject.lines).length >= 5, 'each is logged')
+    t.strictSame(subject.lines.filter(({ msg }) => /already sent/i.test(msg)), [], 'each is answered once')
   })
 }
 
