@@ -6,7 +6,7 @@ import { startIfMain } from './start.js'
 // #region deploy
 export async function build (options: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = Fastify({ forceCloseConnections: true, pluginTimeout: 25_000, ...options })
-  const secrets = process.env['MCP_SECRETS']?.split(' ') // a new secret goes first; drop the old one 20 minutes later
+  const secrets = process.env['MCP_SECRETS']?.split(' ') // a new secret goes first; drop the old one a day later, as sessions last
   const ended = new Map<string, number>()
 
   await app.register(genMcp, {

@@ -224,10 +224,10 @@ export class Output implements StreamOwner, Beating {
     this.#connection = undefined
   }
 
-  /** Fastify has answered with an error instead of the stream. */
+  /** Fastify has answered with an error instead of the stream. Whoever was to read on may ask for the rest again. */
   failed (): boolean {
     this.#connection = undefined
-    this.#dropped = true
+    if (this.#latest === this.#reply) this.#dropped = true
     return false
   }
 
