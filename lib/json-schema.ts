@@ -1,3 +1,4 @@
+import { Kind } from '@sinclair/typebox'
 import { MCP_ERR_BAD_PROVIDER } from './errors.js'
 import { compileJsonSchema, type Validate } from './schema.js'
 import type { JsonSchema } from './protocol/index.js'
@@ -22,6 +23,8 @@ export function toJsonSchema<T> (schema: Schema<T>, direction: 'input' | 'output
   const text = stringify(json)
   if (text?.[0] !== '{') throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} that is no schema`)
   const plain = JSON.parse(text) as JsonSchema
+  // TypeBox writes tuples as draft-07 does, and says nothing of it.
+  if (Kind in (json as object)) return rewrite(plain)
   const { $schema } = plain
   if ($schema === undefined || $schema === DIALECT || $schema === `${DIALECT}#`) return plain
   if ($schema === DRAFT_7 || $schema === `${DRAFT_7}#`) return fromDraft7(plain)

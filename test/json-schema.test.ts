@@ -58,6 +58,14 @@ test('draft-07 becomes 2020-12, and nothing in what is advertised says draft-07:
   for (const [draft7, current] of cases) t.strictSame(from7(draft7), current, JSON.stringify(draft7))
 })
 
+test('a tuple of TypeBox, which writes it as draft-07 does, is one: SCH-02', async t => {
+  const point = Type.Tuple([Type.Number(), Type.Object({ label: Type.Tuple([Type.String()]) })])
+  t.match(read(Type.Object({ point })), { properties: { point: { prefixItems: [{ type: 'number' }, { properties: { label: { prefixItems: [{ type: 'string' }], items: false } } }], items: false } } })
+  t.ok(fits(point, [1, { label: ['a'] }]))
+  for (const value of [[1], [1, {}], ['a', { label: ['a'] }], [1, { label: ['a', 'b'] }]]) t.notOk(fits(point, value), JSON.stringify(value))
+  t.ok(fits(Type.Module({ A: Type.Tuple([Type.String()]) }).Import('A'), ['a']), 'references stay as they are')
+})
+
 test('a draft-07 tuple is enforced: SCH-02', async t => {
   const tuple = { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }, { type: 'number' }], additionalItems: false }
   t.ok(fits(tuple, ['a', 1]))

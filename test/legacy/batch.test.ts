@@ -20,7 +20,8 @@ function byId (response: LightMyRequestResponse): Map<unknown, Message> {
 
 test('a batch is answered with an array, an answer for each request and none for what is none: LEG-75, LEG-76, case 036', async t => {
   const session = await open(await mount(t, { server: echo }), '2025-03-26')
-  const response = await session.post([request(1, 'ping'), notification, request('two', 'tools/list'), answer, request(3, 'no/such'), request(4, 'tools/call', { name: 'echo', arguments: { a: 1 } })])
+  const call = request(4, 'tools/call', { name: 'echo', arguments: { a: 1 } })
+  const response = await session.post([request(1, 'ping'), notification, request('two', 'tools/list'), answer, request(3, 'no/such'), call])
   t.equal(response.statusCode, 200)
   t.match(response.headers['content-type'], /^application\/json/)
   t.strictSame(byId(response), new Map<unknown, unknown>([
@@ -68,7 +69,9 @@ test('an empty batch is refused, and a member that is none is refused by itself,
   refused(t, await session.post([]), { status: 400, code: -32600 }, 'in a session')
   refused(t, await send(app, []), { status: 400, code: -32600 }, 'without one')
 
-  const response = await session.post([1, request(1, 'ping'), null, [request(2, 'ping')], {}, { jsonrpc: '1.0', id: 3, method: 'ping' }, { jsonrpc: '2.0', id: 'four' }, { jsonrpc: '2.0', id: null, method: 'ping' }])
+  const response = await session.post([
+    1, request(1, 'ping'), null, [request(2, 'ping')], {}, { jsonrpc: '1.0', id: 3, method: 'ping' }, { jsonrpc: '2.0', id: 'four' }, { jsonrpc: '2.0', id: null, method: 'ping' }
+  ])
   t.equal(response.statusCode, 200)
   const answers = response.json<readonly Message[]>()
   t.equal(answers.length, 8)

@@ -1,5 +1,8 @@
 import { test, type Test } from 'tap'
-import { createSuite, defineServer, discoverResult, elicitForm, fail, inputRequired, result, serverInfo, toolResult, type ClientCapabilities, type Implementation, type JsonObject, type RequestMeta } from 'fastify-gen-mcp'
+import {
+  createSuite, defineServer, discoverResult, elicitForm, fail, inputRequired, result, serverInfo, toolResult,
+  type ClientCapabilities, type Implementation, type JsonObject, type RequestMeta
+} from 'fastify-gen-mcp'
 import { Type } from '@sinclair/typebox'
 import { mount } from '../helpers/mount.js'
 import { messagesOf, type Message } from '../helpers/messages.js'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createSuite, defineResources, defineServer, fail, readResourceResult, result, stream, toolResult, type JsonObject } from 'fastify-gen-mcp'
+import { createSuite, defineResources, discoverResult, fail, readResourceResult, result, stream, toolResult, type JsonObject } from 'fastify-gen-mcp'
 import { call, mount } from '../helpers/mount.js'
 import { isStream, messagesOf, split } from '../helpers/messages.js'
 import { refused } from '../helpers/refusal.js'
@@ -98,7 +98,11 @@ test('a request is answered as JSON, or in a stream where something comes before
 
 test('params that do not fit are -32602 in-band, and what they are not is said', async t => {
   const session = await open(await mount(t, { server: echo }))
-  for (const [method, params, path] of [['tools/call', {}, '/name'], ['tools/call', { name: 5 }, '/name'], ['tools/list', { cursor: 5 }, '/cursor'], ['ping', [], 'params'], ['tools/list', 'x', 'params'], ['ping', null, undefined]] as const) {
+  const cases = [
+    ['tools/call', {}, '/name'], ['tools/call', { name: 5 }, '/name'], ['tools/list', { cursor: 5 }, '/cursor'], ['ping', [], 'params'], ['tools/list', 'x', 'params'],
+    ['ping', null, undefined]
+  ] as const
+  for (const [method, params, path] of cases) {
     const response = await session.post({ jsonrpc: '2.0', id: 1, method, params })
     t.equal(response.statusCode, 200, method)
     if (path === undefined) t.strictSame(response.json(), { jsonrpc: '2.0', id: 1, result: {} }, 'null is none')
@@ -133,7 +137,7 @@ test('an answer that cannot be JSON is a crash, and an error gets through withou
     list: { toJSON: () => [] }
   }
   const server = bareServer(request => {
-    if (request.method !== 'tools/call') return result({ resultType: 'complete', supportedVersions: ['2026-07-28'], capabilities: {}, ttlMs: 0, cacheScope: 'private' })
+    if (request.method !== 'tools/call') return result(discoverResult({}))
     const { name } = request.params
     if (name === 'error') return fail({ kind: 'custom', rpcCode: 7, message: 'no', data: loop as JsonObject })
     if (name === 'own') return result({ toJSON: () => toolResult.text('made up') } as unknown as ReturnType<typeof toolResult.text>)
@@ -227,7 +231,7 @@ test('a level holds for later messages of its session: LEG-59, LEG-60', async t 
 test('without the capability there is no level to set: LEG-59', async t => {
   const session = await open(await mount(t, { server: echo }))
   t.match((await session.request('logging/setLevel', { level: 'error' })).json(), { error: { code: -32601 } })
-  const unknown = await open(await mount(t, { server: bareServer(() => result({ resultType: 'complete', supportedVersions: ['2026-07-28'], capabilities: { logging: {} }, ttlMs: 0, cacheScope: 'private' })) }))
+  const unknown = await open(await mount(t, { server: bareServer(() => result(discoverResult({ logging: {} }))) }))
   t.strictSame((await unknown.request('logging/setLevel', { level: 'error' })).json<Message>().result, {}, 'a server whose capabilities depend on the request may have it')
 })
 
@@ -249,7 +253,9 @@ test('subscribe and unsubscribe are answered with nothing, as often as they come
 test('without the capability nothing can be subscribed to: LEG-61', async t => {
   for (const capabilities of [{}, { resources: {} }, { resources: { listChanged: true } }]) {
     const session = await open(await mount(t, { server: { ...echo, capabilities } }))
-    for (const method of ['resources/subscribe', 'resources/unsubscribe']) t.match((await session.request(method, { uri: 'test://a' })).json(), { error: { code: -32601 } }, JSON.stringify(capabilities))
+    for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
+      t.match((await session.request(method, { uri: 'test://a' })).json(), { error: { code: -32601 } }, JSON.stringify(capabilities))
+    }
   }
 })
 
@@ -356,7 +362,7 @@ test('progress goes to whoever gave a token, as it was given, with a message fro
 })
 
 test('what a handler is told of a request is what the session knows, and the free keys of its _meta', async t => {
-  const server = defineServer({ info, capabilities: { tools: {} }, handleRequest: { 'tools/call': ({ meta: { extra, traceparent, logLevel, protocolVersion } }) => result(toolResult.data({ extra, traceparent, logLevel, protocolVersion })) } })
+  const server = toolServer(({ meta: { extra, traceparent, logLevel, protocolVersion } }) => result(toolResult.data({ extra, traceparent, logLevel, protocolVersion })))
   const session = await open(await mount(t, { server }))
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const { result: told } = (await session.request('tools/call', { name: 'x', _meta: { 'example.com/a': 1, traceparent, 'io.modelcontextprotocol/logLevel': 'debug' } })).json<Message>()

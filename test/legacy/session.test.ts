@@ -357,7 +357,12 @@ test('a session of a store lives through requests at once, a log level, subscrip
   ])
   for (const change of changes) t.strictSame(change.json<Message>().result, {})
   t.strictSame(controller.sessions.get(String(session.id)), {
-    protocolVersion: '2025-06-18', clientInfo: { name: 'client', version: '1.0.0' }, clientCapabilities: {}, principal: undefined, logLevel: 'error', resourceSubscriptions: ['test://a', 'test://b', 'test://c']
+    protocolVersion: '2025-06-18',
+    clientInfo: { name: 'client', version: '1.0.0' },
+    clientCapabilities: {},
+    principal: undefined,
+    logLevel: 'error',
+    resourceSubscriptions: ['test://a', 'test://b', 'test://c']
   }, 'no change undoes another')
   t.equal((await knownOf(session))?.['logLevel'], 'error')
   await Promise.all([session.request('resources/unsubscribe', { uri: 'test://a' }), session.request('resources/unsubscribe', { uri: 'test://c' })])

@@ -4,7 +4,8 @@ import { Type } from '@sinclair/typebox'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import {
-  completeResult, createSuite, defineServer, defineTool, getPromptResult, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult, readResourceResult, result, toolResult,
+  completeResult, createSuite, defineServer, defineTool, getPromptResult, listPromptsResult, listResourcesResult, listResourceTemplatesResult, listToolsResult,
+  readResourceResult, result, toolResult,
   type ContentBlock, type JsonObject, type Prompt, type Resource, type ResourceTemplate, type Tool
 } from 'fastify-gen-mcp'
 import { call, mount } from '../helpers/mount.js'
@@ -50,7 +51,10 @@ const rich = defineServer({
   instructions: 'Use it.',
   capabilities: { tools: { listChanged: true }, resources: { listChanged: true, subscribe: true }, prompts: {}, completions: {}, logging: {}, extensions: { 'example.com/e': {} } },
   handleRequest: {
-    'tools/list': () => result({ ...listToolsResult([objectTool, arrayTool, unionTool], { nextCursor: 'next', cache: { scope: 'public', ttlMs: 1_000 } }), _meta: { ..._meta, 'io.modelcontextprotocol/serverInfo': info } }),
+    'tools/list': () => result({
+      ...listToolsResult([objectTool, arrayTool, unionTool], { nextCursor: 'next', cache: { scope: 'public', ttlMs: 1_000 } }),
+      _meta: { ..._meta, 'io.modelcontextprotocol/serverInfo': info }
+    }),
     'tools/call': ({ params: { name } }) => {
       if (name === 'object') return result({ ...toolResult.data({ a: 1 }), _meta })
       if (name === 'array') return result(toolResult.data([1, 2]))
@@ -152,9 +156,12 @@ test('one server is to each revision what that revision knows, and nothing of it
   const app = await mount(t, { server: rich })
   for (const version of VERSIONS) {
     const session = await open(app, version)
-    for (const [method, [params]] of Object.entries(requests)) t.strictSame(await resultOf(session, method, params), expected[version][method as keyof typeof requests], `${version}, ${method}`)
+    for (const [method, [params]] of Object.entries(requests)) {
+      t.strictSame(await resultOf(session, method, params), expected[version][method as keyof typeof requests], `${version}, ${method}`)
+    }
   }
-  t.match((await call(app, 'tools/list')).json(), { result: { resultType: 'complete', ttlMs: 1_000, cacheScope: 'public', tools: [objectTool, arrayTool, unionTool] } }, 'what is given to older clients is taken from nobody')
+  const modern = { resultType: 'complete', ttlMs: 1_000, cacheScope: 'public', tools: [objectTool, arrayTool, unionTool] }
+  t.match((await call(app, 'tools/list')).json(), { result: modern }, 'what older clients are not given is there for others')
 })
 
 test('a failed call is one in each revision, with its content: LEG-80, LEG-84', async t => {
@@ -175,7 +182,8 @@ test('structured content is an object from 2025-06-18 on, and nothing before; wh
     t.strictSame(await resultOf(session, 'tools/call', { name: 'array' }), { content: text('[1,2]') }, `${version}: an array`)
     t.strictSame(await resultOf(session, 'tools/call', { name: 'null' }), { content: text('nothing') }, `${version}: null, with a text of its own`)
     t.strictSame(await resultOf(session, 'tools/call', { name: 'silent array' }), { content: text('[1,2]') }, `${version}: an array without a text`)
-    t.strictSame(await resultOf(session, 'tools/call', { name: 'silent object' }), structured ? { content: [], structuredContent: { a: 1 } } : { content: text('{"a":1}') }, `${version}: an object without a text`)
+    const silent = structured ? { content: [], structuredContent: { a: 1 } } : { content: text('{"a":1}') }
+    t.strictSame(await resultOf(session, 'tools/call', { name: 'silent object' }), silent, `${version}: an object without a text`)
   }
 })
 

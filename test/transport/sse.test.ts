@@ -20,6 +20,13 @@ test('an event is one line of data, of the default type: HTTP-20', async t => {
   t.strictSame(await eventsOf(event), [{ event: 'message', data: { text } }])
 })
 
+test('what some readers of lines take for the end of one is no part of an event as it is: HTTP-20', async t => {
+  const ends = 'a\u0085b\u2028c\u2029d'
+  const event = sseEvent(JSON.stringify({ [ends]: ends }))
+  t.notMatch(event, /[\u0085\u2028\u2029]/)
+  t.strictSame(await eventsOf(event), [{ event: 'message', data: { [ends]: ends } }])
+})
+
 test('a comment is no event, and does not run into the next: HTTP-18', async t => {
   t.strictSame(await eventsOf(`${SSE_COMMENT}${sseEvent('1')}${SSE_COMMENT}${sseEvent('2')}`), [{ event: 'message', data: 1 }, { event: 'message', data: 2 }])
 })
