@@ -49,6 +49,11 @@ const own: Readonly<Record<string, Answer>> = {
   }
 }
 
+/** Whether a method is one that only these revisions have. */
+export function isOwn (method: string): boolean {
+  return Object.hasOwn(own, method)
+}
+
 /** Answers one request through an output; what it throws is for the error handler, where it is alone in its response. */
 export async function answer (legacy: Legacy, visit: Visit, envelope: RequestEnvelope, httpRequest: FastifyRequest, output: Output): Promise<void> {
   const { id, method } = envelope
@@ -56,7 +61,7 @@ export async function answer (legacy: Legacy, visit: Visit, envelope: RequestEnv
   const codec = codecs[visit.session.protocolVersion]
   try {
     if (!isObject(params)) throw invalid('params', 'must be an object')
-    const ownMethod = Object.hasOwn(own, method) ? own[method] : undefined
+    const ownMethod = isOwn(method) ? own[method] : undefined
     if (ownMethod !== undefined) {
       await ownMethod(legacy, visit, params, httpRequest)
       output.answer(codec.result(id, {}))

@@ -205,6 +205,19 @@ test('ping is answered with nothing, at any time: LEG-58', async t => {
   await running
 })
 
+test('ping, a level and a subscription are answered also where no more calls are taken: LEG-58', async t => {
+  const { server, started, go } = createSlow()
+  const app = await mount(t, { server, limits: { maxConcurrent: 1 } })
+  const session = await open(app)
+  const running = session.request('tools/call', { name: 'slow', arguments: {} })
+  await started
+  t.equal((await session.request('tools/call', { name: 'other', arguments: {} })).statusCode, 503)
+  t.strictSame((await session.request('ping')).json().result, {})
+  t.strictSame((await session.request('logging/setLevel', { level: 'error' })).json().result, {})
+  go('done')
+  t.equal((await running).statusCode, 200)
+})
+
 test('a level holds for later messages of its session: LEG-59, LEG-60', async t => {
   const server = toolServer((_request, channel) => {
     for (const level of LEVELS) channel.sendLog(level, level)

@@ -78,7 +78,8 @@ for (const version of VERSIONS) {
       await reading.closed
       t.ok(reading.response.complete)
       t.strictSame(subject.paused, [false])
-      if (reading.response.headers['content-type'] === 'text/event-stream') t.match(messagesIn(reading.frames), [{ params: { progress: 1 } }, { params: { progress: 2 } }, { id: 1, result: {} }])
+      if (reading.response.headers['content-type'] !== 'text/event-stream') return
+      t.match(messagesIn(reading.frames), [{ params: { progress: 1 } }, { params: { progress: 2 } }, { id: 1, result: {} }])
     })
   }
 }

@@ -130,7 +130,8 @@ test('what is no news is not heard, and a bus that fails is logged', t => {
   const bus = createBus()
   const lines: Line[] = []
   const sessions = createSessions(t, bus, lines)
-  for (const packet of [{}, { origin: 'x', session: 1, news: { type: 'level', level: 'debug' } }, { origin: 'x', session: 'key' }, { origin: 'x', session: 'key', news: 'ended' }]) bus.emit({ topic: 'topic', ...packet })
+  const packets = [{}, { origin: 'x', session: 1, news: { type: 'level', level: 'debug' } }, { origin: 'x', session: 'key' }, { origin: 'x', session: 'key', news: 'ended' }]
+  for (const packet of packets) bus.emit({ topic: 'topic', ...packet })
   t.equal(sessions.size, 0)
   bus.failure = new Error('no bus')
   level(sessions, 'key')

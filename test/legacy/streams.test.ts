@@ -112,7 +112,8 @@ test('1,000 calls answered as JSON and 1,000 as streams leave nothing of a sessi
   const session = await open(subject.app)
   const duplicates: unknown[] = []
   for (let n = 0; n < 2_000; n += 100) {
-    const answers = await Promise.all(Array.from({ length: 100 }, async (_, index) => await session.request('tools/call', { name: 'tool', arguments: { say: (n / 100) % 2 === 0 } }, { id: index })))
+    const params = { name: 'tool', arguments: { say: (n / 100) % 2 === 0 } }
+    const answers = await Promise.all(Array.from({ length: 100 }, async (_, index) => await session.request('tools/call', params, { id: index })))
     duplicates.push(...answers.filter(({ statusCode }) => statusCode !== 200))
   }
   // An id that was kept would be refused the next time.
@@ -150,7 +151,8 @@ test('2025-03-26: answers of a batch that were ready before it became a stream a
     channel.sendProgress(1)
   }), IN_PROCESS)
   const session = await open(app, '2025-03-26')
-  const response = await session.post([{ jsonrpc: '2.0', id: 'a', method: 'ping' }, { jsonrpc: '2.0', id: 'b', method: 'tools/call', params: WITH_TOKEN }, { jsonrpc: '2.0', id: 'c', method: 'ping' }])
+  const requests = [{ id: 'a', method: 'ping' }, { id: 'b', method: 'tools/call', params: WITH_TOKEN }, { id: 'c', method: 'ping' }]
+  const response = await session.post(requests.map(request => ({ jsonrpc: '2.0', ...request })))
   t.match(response.headers, { 'content-type': 'text/event-stream' })
   const messages = await messagesOf(response)
   t.strictSame(messages.map(({ id, method }) => id ?? method).sort(), ['a', 'b', 'c', 'notifications/progress'])
@@ -238,7 +240,9 @@ for (const [name, addHook] of Object.entries(badHeader)) {
     }, { before: app => { addHook(app, () => bad) } })
     const session = await open(subject.app)
     bad = true
-    for (const [what, accept, args] of [['JSON', 'application/json', {}], ['a stream', 'text/event-stream', {}], ['a stream that is opened', '*/*', { say: true }], ['a crash', '*/*', { crash: true }]] as const) {
+    for (const [what, accept, args] of [
+      ['JSON', 'application/json', {}], ['a stream', 'text/event-stream', {}], ['a stream that is opened', '*/*', { say: true }], ['a crash', '*/*', { crash: true }]
+    ] as const) {
       const answer = await within(session.request('tools/call', { name: 'tool', arguments: args }, { headers: { accept } }), what)
       t.equal(answer.statusCode, 500, what)
       t.strictSame(answer.json(), { jsonrpc: '2.0', id: 1, error: { code: -32603, message: 'Internal error' } }, what)
