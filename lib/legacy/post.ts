@@ -1,7 +1,6 @@
 import { isObject, isRequestId, readEnvelope, readId, type Envelope } from '../decode/envelope.js'
 import { McpError } from '../errors.js'
-import { readAccept, type Accepted } from '../transport/accept.js'
-import { admit } from '../transport/admit.js'
+import { accepts, admit } from '../transport/admit.js'
 import { Call } from './call.js'
 import { codecs } from './codec.js'
 import { initializeResult, readInitialize } from './handshake.js'
@@ -11,6 +10,7 @@ import { answer, isOwn, type RequestEnvelope } from './requests.js'
 import { lendSealer } from './session.js'
 import { enter, metaOf, refuse, type Legacy, type Visit } from './visit.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Accepted } from '../transport/accept.js'
 import type { DiscoverResult, JsonObject } from '../protocol/index.js'
 import type { Session } from '../../types/legacy.js'
 import type { McpRequest, RequestId } from '../../types/request.js'
@@ -38,7 +38,7 @@ export async function post (legacy: Legacy, httpRequest: FastifyRequest, reply: 
     return
   }
   // What is answered at once is answered at any time.
-  const accepted = isOwn(message.method) ? readAccept(httpRequest.headers.accept) : admit(legacy.mount, false, httpRequest.headers)
+  const accepted = isOwn(message.method) ? accepts(false, httpRequest.headers.accept) : admit(legacy.mount, false, httpRequest.headers)
   const output = createOutput(legacy, visit, accepted, reply)
   rememberOutput(httpRequest, output)
   await answer(legacy, visit, message, httpRequest, output)

@@ -15,7 +15,7 @@ export function serveLegacy (fastify: FastifyInstance, mount: Mount, option: unk
   if (settings === undefined) return undefined
   const { sessions, events, bus, topic, retry, maxStreamAge } = settings
   const { limits, keepAlive, streamAfter, onEnd } = mount.settings
-  const pulses = { keepAlive: new Pulse(keepAlive), streamAfter: new Pulse(streamAfter) }
+  const pulses = { keepAlive: new Pulse(keepAlive), streamAfter: new Pulse(streamAfter, true) }
   const legacy: Legacy = {
     mount,
     settings,

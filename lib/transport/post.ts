@@ -35,7 +35,7 @@ const NO_STREAM: Accepted = { json: true, sse: false }
 export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRequest, reply: FastifyReply) => void {
   const { settings } = mount
   const onEnded = createReporter(settings.onEnd)
-  const pulses = { keepAlive: new Pulse(settings.keepAlive), streamAfter: new Pulse(settings.streamAfter) }
+  const pulses = { keepAlive: new Pulse(settings.keepAlive), streamAfter: new Pulse(settings.streamAfter, true) }
 
   function answer (envelope: RequestEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
     const { request, params, cacheable } = decode(mount, envelope, httpRequest)

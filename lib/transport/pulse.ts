@@ -12,12 +12,14 @@ const LOOKS = 8
 /** One timer for all that wait on a mount: a timer for each would cost a call a tenth of its time. */
 export class Pulse {
   readonly #period: number
+  readonly #lingers: boolean
   readonly #beating = new Set<Beating>()
   #timer: NodeJS.Timeout | undefined
 
-  /** `period` in ms; 0 for none. */
-  constructor (period: number) {
+  /** `period` in ms; 0 for none. With `lingers` the timer stays a part of the period longer than what it is for: calls come and go faster than one is made. */
+  constructor (period: number, lingers = false) {
     this.#period = period
+    this.#lingers = lingers
   }
 
   /** False where nothing beats. */
@@ -32,20 +34,23 @@ export class Pulse {
 
   remove (beating: Beating): void {
     this.#beating.delete(beating)
+    if (!this.#lingers) this.#stopIfIdle()
   }
 
   #look (): void {
-    if (this.#beating.size === 0) {
-      // Only now, since calls come and go faster than a timer is made.
-      clearInterval(this.#timer)
-      this.#timer = undefined
-    }
+    this.#stopIfIdle()
     for (const beating of this.#beating) {
       // The first look may come at once, so that it takes one more.
       if (++beating.quiet <= LOOKS) continue
       beating.quiet = 0
       beating.beat()
     }
+  }
+
+  #stopIfIdle (): void {
+    if (this.#beating.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }
 

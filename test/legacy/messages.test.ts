@@ -214,6 +214,7 @@ test('ping, a level and a subscription are answered also where no more calls are
   t.equal((await session.request('tools/call', { name: 'other', arguments: {} })).statusCode, 503)
   t.strictSame((await session.request('ping')).json().result, {})
   t.strictSame((await session.request('logging/setLevel', { level: 'error' })).json().result, {})
+  t.equal((await session.request('ping', undefined, { headers: { accept: 'image/png' } })).statusCode, 406, 'but not to who takes no answer')
   go('done')
   t.equal((await running).statusCode, 200)
 })

@@ -62,7 +62,7 @@ test('every method is served at one path: HTTP-01', async t => {
 test('verbs other than POST are refused with 405, Allow and a JSON body, before anything runs: HTTP-06, HTTP-07, case 031', async t => {
   const { server, ran } = createStreamer()
   let hooked = 0
-  const app = await mount(t, { server, onRequest: async () => { hooked++ } })
+  const app = await mount(t, { server, legacy: false, onRequest: async () => { hooked++ } })
   for (const method of ['GET', 'DELETE', 'PUT', 'PATCH', 'HEAD', 'OPTIONS'] as const) {
     for (const headers of [{ accept: 'text/event-stream' }, { accept: 'text/html' }, { 'content-type': 'text/plain', 'mcp-session-id': 'x' }]) {
       const response = await app.inject({ method, url: '/mcp', headers })
@@ -96,7 +96,7 @@ test('both spellings of a path are served, with a prefix, with a path and with b
         const about = `${spelling} with ${JSON.stringify(fastifyOptions)}`
         t.equal((await call(app, 'tools/list', {}, { url: spelling })).statusCode, 200, about)
         refused(t, await call(app, 'tools/list', {}, { url: spelling, body: '{' }), { status: 400, code: -32700 }, about)
-        refused(t, await app.inject({ method: 'GET', url: spelling }), { status: 405, code: -32600 }, about)
+        refused(t, await app.inject({ method: 'PUT', url: spelling }), { status: 405, code: -32600 }, about)
       }
     }
   }
@@ -121,7 +121,7 @@ test('a hook that wants authorization answers in both spellings: case 061', asyn
 
 test('a request of an earlier revision is told which revision there is: VER-09, VER-10, HDR-01, HDR-02', async t => {
   const { server, ran } = createStreamer()
-  const app = await mount(t, { server })
+  const app = await mount(t, { server, legacy: false })
   const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'old', version: '1' } }
   for (const [method, params] of [['initialize', initialize], ['tools/list', {}], ['tools/list', undefined], ['ping', { _meta: { progressToken: 1 } }]] as const) {
     const send = async (version: string | undefined): Promise<Response> =>
