@@ -149,6 +149,7 @@ test('withArg throws for an arg that does not fit', async t => {
 class Counter {
   readonly info = { name: 'counter', version: '1.0.0' }
   readonly instructions = 'Count.'
+  readonly cache = { scope: 'private', ttlMs: 7 } as const
   readonly capabilities = { tools: {} }
   readonly messages = messageType<string>()
   readonly #log: string[] = []
@@ -188,7 +189,7 @@ test('a class instance is a server, with its private members, and with its arg b
     t.strictSame(counter.log.filter(line => line !== 'init 1'), ['setup function 1', ...lived.slice(1)])
     t.equal(counter.log.filter(line => line === 'init 1').length, 2, 'once an exchange')
     const { result: discovered } = (await call(app, 'server/discover')).json()
-    t.match(discovered, { instructions: 'Count.', capabilities: { tools: {} }, _meta: { 'io.modelcontextprotocol/serverInfo': counter.info } })
+    t.match(discovered, { instructions: 'Count.', ttlMs: 7, capabilities: { tools: {} }, _meta: { 'io.modelcontextprotocol/serverInfo': counter.info } })
   }
 })
 

@@ -170,17 +170,19 @@ function isThenable (value: unknown): value is PromiseLike<unknown> {
 /** Tells a stream of what waits and may be told of again; gives the time in ms until the rest may. */
 function tell (told: Told, send: (notification: ServerNotification) => void): number | undefined {
   const at = told.at ??= new Map()
+  // Whoever calls has been woken by something that waits, or did.
+  const waiting = told.waiting as Map<string, Change>
   const now = performance.now()
   // Times that no longer hold anything back are of no use.
   if (at.size >= KEPT) for (const [old, then] of at) if (then + MERGE <= now) at.delete(old)
   let next = Infinity
-  for (const [key, change] of told.waiting ?? []) {
+  for (const [key, change] of waiting) {
     const ms = (at.get(key) ?? -Infinity) + MERGE - now
     if (ms > 0) {
       next = Math.min(next, ms)
       continue
     }
-    told.waiting?.delete(key)
+    waiting.delete(key)
     at.set(key, now)
     send(toNotification(change))
   }
