@@ -92,7 +92,7 @@ t.test('toolResult.data throws where JSON.stringify would drop or change a part:
     [[1, , 2], '[1] is undefined'],
     [{ a: () => 1 }, '.a is function'],
     [Symbol('s'), ' is symbol'],
-    [{ a: [1n] }, '.a[0] is bigint'],
+    [{ a: [1n, NaN] }, '.a[1] is NaN'],
     [{ a: { b: NaN } }, '.a.b is NaN'],
     [[Infinity], '[0] is Infinity'],
     [-Infinity, ' is -Infinity'],
@@ -108,6 +108,15 @@ t.test('toolResult.data throws where JSON.stringify would drop or change a part:
       t.throws(() => toolResult.data(value, options), { name: 'TypeError', message: `structuredContent${flaw}, which is not JSON` })
     }
   }
+})
+
+t.test('toolResult.data sends a bigint as its decimal text: case 075', async t => {
+  const big = 2n ** 63n
+  t.match(toolResult.data({ a: [big, null, { b: -1n }], c: undefined, d: 1 }), {
+    structuredContent: { a: ['9223372036854775808', null, { b: '-1' }], d: 1 }, content: [text('{"a":["9223372036854775808",null,{"b":"-1"}],"d":1}')]
+  })
+  const value = { a: 1 }
+  t.equal(toolResult.data(value).structuredContent, value, 'what has none is sent as it is')
 })
 
 t.test('toolResult.error marks the failure that the model may read: TOOL-17', async t => {

@@ -23,6 +23,22 @@ test('a result that fits its output is sent, and the output is listed: TOOL-26, 
   t.notOk(failed(answer))
 })
 
+test('a bigint is sent as its decimal text where the output takes one, and is a failure where it takes integers alone: case 075', async t => {
+  const big = 2n ** 63n
+  const answer = toolResult.data({ list: [{ big }], small: 1 }) as unknown as CallToolResult
+  const output = (type: JsonSchema): JsonSchema => ({ type: 'object', properties: { list: { type: 'array', items: { type: 'object', properties: { big: type } } } } })
+
+  const { call } = await reporting(t, output({ anyOf: [{ type: 'string' }, { type: 'integer' }] }), answer)
+  const sent = await call('report')
+  t.match(sent.result, { structuredContent: { list: [{ big: '9223372036854775808' }], small: 1 } })
+  t.match(textOf(sent), '"9223372036854775808"')
+
+  const { call: callStrict } = await reporting(t, output({ type: 'integer' }), answer)
+  const refused = await callStrict('report')
+  t.ok(failed(refused))
+  t.notMatch(JSON.stringify(refused.result), /9223372036854775/)
+})
+
 test('a result that does not fit is a failure without the structure, and the log says where: TOOL-26, case 065', async t => {
   for (const value of [{ x: 1 }, { x: 1, y: 'secret' }, { x: 1, y: 2, z: 3 }]) {
     const { call, lines } = await reporting(t, point, toolResult.data(value))

@@ -3,7 +3,7 @@ import type { ServerCapabilities } from './capabilities.js'
 import { MAX_COMPLETION_VALUES, type CompleteResult } from './completion.js'
 import type { ContentBlock, TextContent } from './content.js'
 import type { DiscoverResult } from './discover.js'
-import { jsonFlaw } from './json.js'
+import { jsonFlaw, toDecimals } from './json.js'
 import type { GetPromptResult, ListPromptsResult, Prompt } from './prompts.js'
 import type { ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate } from './resources.js'
 import { REVISION } from './revision.js'
@@ -28,19 +28,26 @@ export const toolResult = {
 
   /**
    * Structured content, and its JSON as a text block; a string as `text` takes the place of that JSON, false leaves `content` empty. What is not plain JSON
-   * throws a TypeError that says where: class instances too, so turn dates into strings first.
+   * throws a TypeError that says where: class instances too, so turn dates into strings first. A bigint becomes its decimal text, since no reader of JSON is
+   * sure to keep its digits.
    */
   data<const T> (value: T, options: { readonly text?: string | false } = {}): CallToolResult<T> {
-    const flaw = jsonFlaw(value)
-    if (flaw !== undefined) throw new TypeError(`structuredContent${flaw}, which is not JSON`)
-    const { text = JSON.stringify(value) } = options
-    return { ...complete, content: text === false ? [] : [textBlock(text)], structuredContent: value }
+    const sent = jsonFlaw(value) === undefined ? value : withDecimals(value)
+    const { text = JSON.stringify(sent) } = options
+    return { ...complete, content: text === false ? [] : [textBlock(text)], structuredContent: sent }
   },
 
   /** The tool failed, and the model may read why. */
   error (message: string, ...blocks: WithBytes<ContentBlock>[]): CallToolResult<never> {
     return { ...complete, content: [textBlock(message), ...blocks.map(encodeBlock)], isError: true }
   }
+}
+
+/** Of the same type but for its bigints: a promised output is held against what is sent. */
+function withDecimals<T> (value: T): T {
+  const flaw = jsonFlaw(value, true)
+  if (flaw !== undefined) throw new TypeError(`structuredContent${flaw}, which is not JSON`)
+  return toDecimals(value) as T
 }
 
 /** One page of tools. */
