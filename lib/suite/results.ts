@@ -1,7 +1,7 @@
 import { MCP_ERR_BAD_RETURN } from '../errors.js'
 import { badReturn } from '../outcome.js'
 import {
-  CallToolResult, CompleteResult, GetPromptResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult, ListToolsResult, ReadResourceResult, toolResult,
+  CallToolResult, CompleteResult, GetPromptResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult, ListToolsResult, ReadResourceResult, jsonFlaw,
   type ContentBlock, type ResourceContents
 } from '../protocol/index.js'
 import { compileTypeBox } from '../schema.js'
@@ -83,13 +83,8 @@ function flawOfEmbedded (block: ContentBlock, at: number): string | undefined {
 }
 
 function flawOfJson (structuredContent: unknown): string | undefined {
-  if (structuredContent === undefined) return undefined
-  try {
-    toolResult.data(structuredContent, { text: false })
-    return undefined
-  } catch (error) {
-    return (error as Error).message
-  }
+  const flaw = structuredContent === undefined ? undefined : jsonFlaw(structuredContent)
+  return flaw && `structuredContent${flaw}, which is not JSON`
 }
 
 /** RFC 4648, 4: padded, in one line. Looked at in a way that costs little next to its JSON, since it may be long. */

@@ -190,7 +190,7 @@ test('bytes that are no Base64, and a media type or an icon that a client must r
 
 test('structured content that JSON would change on its way is an internal error: TOOL-36', async t => {
   const bad: Readonly<Record<string, unknown>> = {
-    nan: { n: NaN }, infinite: [Infinity], hole: [undefined], function: { f: [() => {}] }, map: { m: new Map([[1, 2]]) }, promise: { p: Promise.resolve(1) }
+    nan: { n: NaN }, bigint: { n: 1n }, infinite: [Infinity], hole: [undefined], function: { f: [() => {}] }, map: { m: new Map([[1, 2]]) }, promise: { p: Promise.resolve(1) }
   }
   const answer = (structuredContent: unknown) => () => ({ resultType: 'complete', content: [], structuredContent })
   const { call, lines } = await serveTools(t, [
