@@ -40,19 +40,20 @@ export interface Registration {
 
 type Raw = Readonly<Record<string, unknown>>
 /** What is wrong with a value, or undefined. */
-type Check = (value: unknown) => string | undefined
+export type Check = (value: unknown) => string | undefined
 
 const MIN_SECRET = 32
 export const DEFAULT_DRAIN = 10_000
 const CALLBACKS = ['setup', 'init', 'handleNotification', 'handleMessage', 'handleClose'] as const
 /** The longest a timer of Node's can be. */
-const MAX_TIMEOUT = 2_147_483_647
+export const MAX_TIMEOUT = 2_147_483_647
 
 const isFunction: Check = value => typeof value === 'function' ? undefined : 'must be a function'
 const isBoolean: Check = value => typeof value === 'boolean' ? undefined : 'must be a boolean'
 const isString: Check = value => typeof value === 'string' ? undefined : 'must be a string'
-const isDuration: Check = value => isInteger(value, 0, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 0 to ${MAX_TIMEOUT}`
-const isCount: Check = value => isInteger(value, 1, Number.MAX_SAFE_INTEGER) ? undefined : 'must be a whole number from 1'
+export const isDuration: Check = value => isInteger(value, 0, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 0 to ${MAX_TIMEOUT}`
+export const isTimeLimit: Check = value => isInteger(value, 1, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT}`
+export const isCount: Check = value => isInteger(value, 1, Number.MAX_SAFE_INTEGER) ? undefined : 'must be a whole number from 1'
 const isPath: Check = value => typeof value === 'string' && /^\/[^:*?#\s]*$/.test(value) ? undefined : 'must begin with / and have no parameter, wildcard or query'
 const isHook: Check = value => [value].flat().every(hook => typeof hook === 'function') ? undefined : 'must be a function, or a list of functions'
 const isAnything: Check = () => undefined
@@ -89,7 +90,7 @@ const limits: Readonly<Record<keyof Limits, Check>> = {
   sendBuffer: isCount,
   maxConcurrent: isCount,
   maxStreams: isCount,
-  maxDuration: value => isInteger(value, 1, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT}`,
+  maxDuration: isTimeLimit,
   drain: isDuration
 }
 
@@ -112,9 +113,7 @@ export function readOptions (raw: Raw): Registration {
 }
 
 function fillIn (given: GenMcpOptions): Settings {
-  checkAll(limits, (given.limits ?? {}) as Raw, 'limits.')
-  const unknown = Object.keys(given.limits ?? {}).find(name => !Object.hasOwn(limits, name))
-  if (unknown !== undefined) throw new MCP_ERR_BAD_OPTION(`limits.${unknown}`, 'is not known')
+  checkOnly(limits, (given.limits ?? {}) as Raw, 'limits.')
   const { drain = DEFAULT_DRAIN } = given.limits ?? {}
   return {
     allowedOrigins: given.allowedOrigins ?? 'loopback',
@@ -218,6 +217,13 @@ function toPath (pointer: string): string {
 }
 
 // ---- single values
+
+/** Of options that are all ours. */
+export function checkOnly (checks: Readonly<Record<string, Check>>, values: Raw, prefix: string): void {
+  checkAll(checks, values, prefix)
+  const unknown = Object.keys(values).find(name => !Object.hasOwn(checks, name))
+  if (unknown !== undefined) throw new MCP_ERR_BAD_OPTION(`${prefix}${unknown}`, 'is not known')
+}
 
 function checkAll (checks: Readonly<Record<string, Check>>, values: Raw, prefix: string): void {
   for (const [name, check] of Object.entries(checks)) {

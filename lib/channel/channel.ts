@@ -1,3 +1,4 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { isObject } from '../decode/envelope.js'
 import { MCP_ERR_HEAD_SENT } from '../errors.js'
 import { declaresExtension } from '../client-capabilities.js'
@@ -119,7 +120,10 @@ export class Channel<Msg> extends Context implements PublicChannel<Msg> {
   }
 
   header (name: string, value: string): void {
-    if (this.closed || !this.#exchange.sink.header(name, value)) throw new MCP_ERR_HEAD_SENT(name)
+    if (this.closed) throw new MCP_ERR_HEAD_SENT(name)
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    if (!this.#exchange.sink.header(name, value)) throw new MCP_ERR_HEAD_SENT(name)
   }
 
   close (): boolean {

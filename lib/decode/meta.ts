@@ -66,8 +66,8 @@ function readMembers (meta: JsonObject, headers: IncomingHttpHeaders): Partial<D
         if (implementation.Check(value)) draft.clientInfo = value as unknown as Implementation
         break
       case LOG_LEVEL:
-        if (!logLevel.Check(value)) throw incomplete(`params._meta["${LOG_LEVEL}"]`, 'is no log level')
-        draft.logLevel = value as LogLevel
+        if (!isLogLevel(value)) throw incomplete(`params._meta["${LOG_LEVEL}"]`, 'is no log level')
+        draft.logLevel = value
         break
       case 'progressToken':
         if (!isRequestId(value)) throw incomplete('params._meta.progressToken', 'must be a string or an integer')
@@ -94,6 +94,10 @@ function readTraceHeaders (draft: Partial<Draft>, { traceparent, tracestate, bag
   if (isTrace('tracestate', tracestate)) draft.tracestate = tracestate
   else delete draft.tracestate
   if (draft.baggage === undefined && isTrace('baggage', baggage)) draft.baggage = baggage
+}
+
+export function isLogLevel (value: unknown): value is LogLevel {
+  return logLevel.Check(value)
 }
 
 /** A capability counts as declared when its value is an object; anything else is dropped here, so that nobody has to look. */

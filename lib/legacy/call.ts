@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { readRetry } from '../channel/asking.js'
 import { Exchange } from '../channel/exchange.js'
 import { isObject } from '../decode/envelope.js'
@@ -99,8 +98,6 @@ export class Call implements Sink, Alive, RunningCall {
   }
 
   header (name: string, value: string): boolean {
-    validateHeaderName(name)
-    validateHeaderValue(name, value)
     return this.#facts.output.header(name, value)
   }
 

@@ -1,6 +1,7 @@
 import { isObject } from '../decode/envelope.js'
 import { errorObject, type McpError } from '../errors.js'
 import { INVALID_REQUEST, type JsonObject } from '../protocol/index.js'
+import { envelope, stringifyError } from '../transport/codec.js'
 import { translateParams, translateResult } from './translate.js'
 import type { RequestId } from '../../types/request.js'
 import type { LegacyVersion } from '../../types/legacy.js'
@@ -33,8 +34,8 @@ function createCodec (version: LegacyVersion): LegacyCodec {
   }
 
   return {
-    result: (id, result) => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${render(result)}}`,
-    error: (id, error) => JSON.stringify({ jsonrpc: '2.0', id, error: toError(error) }),
+    result: (id, result) => envelope(id, `"result":${render(result)}`),
+    error: (id, error) => envelope(id, `"error":${stringifyError(toError(error))}`),
     notification: (method, params) => JSON.stringify({ jsonrpc: '2.0', method, params: translateParams(params) }),
     request: (id, method, params) => JSON.stringify({ jsonrpc: '2.0', id, method, params })
   }
@@ -52,10 +53,10 @@ export function statusOf ({ statusCode, rpcCode }: McpError): number {
   return statusCode === 404 || isModern(rpcCode) ? 200 : statusCode
 }
 
-function toError (error: McpError): object {
-  const { message, data, code } = errorObject(error)
-  const rpcCode = error.reason.kind === 'resourceNotFound' ? RESOURCE_NOT_FOUND : isModern(code) ? INVALID_REQUEST : code
-  return { code: rpcCode, message, ...(isJson(data) && { data }) }
+function toError (error: McpError): ReturnType<typeof errorObject> {
+  const own = errorObject(error)
+  if (error.reason.kind === 'resourceNotFound') return { ...own, code: RESOURCE_NOT_FOUND }
+  return isModern(own.code) ? { ...own, code: INVALID_REQUEST } : own
 }
 
 function isModern (code: number): boolean {
@@ -66,13 +67,4 @@ function isModern (code: number): boolean {
 function toPlain (result: object): unknown {
   const { toJSON } = result as { toJSON?: () => unknown }
   return typeof toJSON === 'function' ? toJSON.call(result) : result
-}
-
-/** `data` comes from an author, and an error must get through whatever it is. */
-function isJson (data: unknown): boolean {
-  try {
-    return data !== undefined && JSON.stringify(data) !== undefined
-  } catch {
-    return false
-  }
 }

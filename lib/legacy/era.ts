@@ -1,6 +1,6 @@
 import { isObject } from '../decode/envelope.js'
 import { REVISION } from '../protocol/index.js'
-import { readVersionHeader } from '../transport/headers.js'
+import { OLDER_VERSIONS, readVersionHeader } from '../transport/headers.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { LegacyVersion } from '../../types/legacy.js'
 
@@ -10,8 +10,7 @@ export const LATEST: LegacyVersion = '2025-11-25'
 /** What is assumed of a request that says nothing, where no session knows (2025-11-25, Transports, Protocol Version Header). */
 export const ASSUMED: LegacyVersion = '2025-03-26'
 
-/** Of the revisions with a handshake; the first of them is none that is served, but those who speak it are told so in their own way. */
-const HEADERS = new Set<string>([...LEGACY_VERSIONS, '2024-11-05'])
+export const SESSION_HEADER = 'mcp-session-id'
 
 export function isLegacyVersion (version: unknown): version is LegacyVersion {
   return LEGACY_VERSIONS.includes(version as LegacyVersion)
@@ -24,7 +23,7 @@ export function isLegacyVersion (version: unknown): version is LegacyVersion {
 export function isLegacy (body: unknown, headers: IncomingHttpHeaders): boolean {
   const version = readVersionHeader(headers)
   // A notification that says nothing of where it belongs is nobody's, and accepted all the same.
-  if (version === undefined && headers['mcp-session-id'] === undefined && isObject(body) && body['id'] === undefined) return false
-  if (version === undefined || HEADERS.has(version) || headers['mcp-session-id'] !== undefined) return true
+  if (version === undefined && headers[SESSION_HEADER] === undefined && isObject(body) && body['id'] === undefined) return false
+  if (version === undefined || OLDER_VERSIONS.has(version) || headers[SESSION_HEADER] !== undefined) return true
   return version !== REVISION && isObject(body) && body['method'] === 'initialize'
 }

@@ -1,9 +1,9 @@
 import { Value } from '@sinclair/typebox/value'
 import { isObject } from '../decode/envelope.js'
-import { McpError } from '../errors.js'
 import { ClientCapabilities, Implementation, metaKeys, type JsonObject } from '../protocol/index.js'
 import { isLegacyVersion, LATEST } from './era.js'
 import { translateCapabilities, translateInfo } from './translate.js'
+import { invalid } from './visit.js'
 import type { DiscoverResult } from '../protocol/index.js'
 import type { LegacyVersion, Session } from '../../types/legacy.js'
 
@@ -13,9 +13,9 @@ const NOBODY: Implementation = { name: 'server', version: '0.0.0' }
 /** What an `initialize` asks for, as the session to be; throws McpError 'invalidParams'. Another version than ours gets the latest of ours. */
 export function readInitialize (params: unknown, principal: string | undefined): Session {
   const { protocolVersion, capabilities, clientInfo } = isObject(params) ? params : {}
-  if (typeof protocolVersion !== 'string') throw invalid('protocolVersion', 'must be a string')
-  if (!isObject(capabilities)) throw invalid('capabilities', 'must be an object')
-  if (!isObject(clientInfo) || typeof clientInfo['name'] !== 'string' || typeof clientInfo['version'] !== 'string') throw invalid('clientInfo', 'must be an object with name and version')
+  if (typeof protocolVersion !== 'string') throw invalid('params.protocolVersion', 'must be a string')
+  if (!isObject(capabilities)) throw invalid('params.capabilities', 'must be an object')
+  if (!isObject(clientInfo) || typeof clientInfo['name'] !== 'string' || typeof clientInfo['version'] !== 'string') throw invalid('params.clientInfo', 'must be an object with name and version')
   const version = isLegacyVersion(protocolVersion) ? protocolVersion : LATEST
   const { name, version: clientVersion } = clientInfo
   return {
@@ -54,8 +54,4 @@ function readCapabilities (version: LegacyVersion, declared: JsonObject): Client
 /** The kinds alone, where what a client said of them makes no sense. */
 function dropMembers (capabilities: { readonly [name: string]: unknown }): ClientCapabilities {
   return Object.fromEntries(Object.keys(capabilities).filter(name => name !== 'experimental' && name !== 'extensions').map(name => [name, {}]))
-}
-
-function invalid (path: string, message: string): McpError {
-  return new McpError({ kind: 'invalidParams', issues: [{ path: `params.${path}`, message }] })
 }

@@ -1,5 +1,4 @@
-/** The longest a timer of Node's can be. */
-const MAX_TIMEOUT = 2_147_483_647
+import { MAX_TIMEOUT } from '../options.js'
 
 /** Give or take a tenth, so that streams which began together do not end together. */
 export function jitter (ms: number): number {

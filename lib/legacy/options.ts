@@ -1,4 +1,5 @@
 import { MCP_ERR_BAD_OPTION } from '../errors.js'
+import { checkOnly, isCount, isDuration, isTimeLimit, type Check } from '../options.js'
 import { memoryEvents } from './events.js'
 import { sealedSessions } from './session.js'
 import type { LegacyOptions, SessionController } from '../../types/legacy.js'
@@ -11,22 +12,15 @@ export interface LegacySettings extends Required<Omit<LegacyOptions, 'sessions' 
   readonly bus: LegacyOptions['bus']
 }
 
-type Check = (value: unknown) => string | undefined
-
-/** The longest a timer of Node's can be. */
-const MAX_TIMEOUT = 2_147_483_647
-
-const isDuration: Check = value => isInteger(value, 0, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 0 to ${MAX_TIMEOUT}`
-
 const checks: Readonly<Record<keyof LegacyOptions, Check>> = {
   sessions: value => value === false || has(value, 'create', 'fetch') ? undefined : 'must be false or have the functions create and fetch',
   events: value => value === false || has(value, 'append', 'after') ? undefined : 'must be false or have the functions append and after',
   bus: value => has(value, 'on', 'removeListener', 'emit') ? undefined : 'must have the functions on, removeListener and emit',
   topic: value => typeof value === 'string' && value !== '' && !/[+#]/.test(value) ? undefined : 'must be a topic without wildcards',
-  answerTimeout: value => isInteger(value, 1, MAX_TIMEOUT) ? undefined : `must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT}`,
+  answerTimeout: isTimeLimit,
   maxStreamAge: isDuration,
   retry: isDuration,
-  maxBatch: value => isInteger(value, 1, Number.MAX_SAFE_INTEGER) ? undefined : 'must be a whole number from 1'
+  maxBatch: isCount
 }
 
 /** Reads the option `legacy`, or throws MCP_ERR_BAD_OPTION; undefined where 2025 clients are not served. */
@@ -34,11 +28,7 @@ export function readLegacyOptions (option: unknown): LegacySettings | undefined 
   if (option === false) return undefined
   const given = option === true || option === undefined ? {} : option
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw new MCP_ERR_BAD_OPTION('legacy', 'must be a boolean or an object')
-  for (const [name, value] of Object.entries(given)) {
-    if (!Object.hasOwn(checks, name)) throw new MCP_ERR_BAD_OPTION(`legacy.${name}`, 'is not known')
-    const problem = value === undefined ? undefined : checks[name as keyof LegacyOptions](value)
-    if (problem !== undefined) throw new MCP_ERR_BAD_OPTION(`legacy.${name}`, problem)
-  }
+  checkOnly(checks, given as Readonly<Record<string, unknown>>, 'legacy.')
   // Each member has been checked above.
   const { sessions, events, bus, topic, answerTimeout, maxStreamAge, retry, maxBatch } = given as LegacyOptions
   return {
@@ -55,8 +45,4 @@ export function readLegacyOptions (option: unknown): LegacySettings | undefined 
 
 function has (value: unknown, ...functions: readonly string[]): boolean {
   return typeof value === 'object' && value !== null && functions.every(name => typeof (value as Record<string, unknown>)[name] === 'function')
-}
-
-function isInteger (value: unknown, from: number, to: number): boolean {
-  return Number.isInteger(value) && (value as number) >= from && (value as number) <= to
 }

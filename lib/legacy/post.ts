@@ -3,6 +3,7 @@ import { McpError } from '../errors.js'
 import { accepts, admit } from '../transport/admit.js'
 import { Call } from './call.js'
 import { codecs } from './codec.js'
+import { SESSION_HEADER } from './era.js'
 import { initializeResult, readInitialize } from './handshake.js'
 import { Output } from './output.js'
 import { rememberOutput } from './pause.js'
@@ -23,7 +24,6 @@ type Member = Message | { readonly kind: 'none', readonly id: RequestId | undefi
 
 /** Visible ASCII (2025-11-25, Transports, Session Management). */
 const SESSION_ID = /^[\x21-\x7E]+$/
-const SESSION_HEADER = 'mcp-session-id'
 
 /** One POST of a 2025 client. */
 export async function post (legacy: Legacy, httpRequest: FastifyRequest, reply: FastifyReply): Promise<void> {

@@ -1,7 +1,7 @@
 import { EventStream, type StreamOwner } from '../transport/event-stream.js'
 import { sseEvent } from '../transport/sse.js'
 import { idField, retryField } from './event-id.js'
-import { hasLeft, onceGone } from './gone.js'
+import { hasLeft, onceGone } from '../transport/gone.js'
 import type { FastifyReply } from 'fastify'
 import type { StoredEvent } from '../../types/legacy.js'
 import type { OutputSettings } from './output.js'

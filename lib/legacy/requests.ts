@@ -1,17 +1,14 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { decodeRequest, findMethod } from '../decode/decode.js'
 import { isObject, type Envelope } from '../decode/envelope.js'
+import { isLogLevel } from '../decode/meta.js'
 import { McpError, toWireError } from '../errors.js'
-import { LoggingLevel } from '../protocol/index.js'
 import { admit } from '../transport/admit.js'
 import { Call } from './call.js'
 import { codecs } from './codec.js'
-import { metaOf, refuse, type Legacy, type Opened, type Visit } from './visit.js'
+import { invalid, metaOf, refuse, type Legacy, type Opened, type Visit } from './visit.js'
 import type { FastifyRequest } from 'fastify'
-import type { TSchema } from '@sinclair/typebox'
 import type { JsonObject } from '../protocol/index.js'
 import type { Session, SessionController } from '../../types/legacy.js'
-import type { LogLevel } from '../../types/request.js'
 import type { Output } from './output.js'
 
 export type RequestEnvelope = Extract<Envelope, { kind: 'request' }>
@@ -22,8 +19,6 @@ const MAX_URIS = 1_000
 const MAX_URI = 4_096
 /** Known to 2026-07-28 alone. */
 const MODERN_METHODS = new Set(['server/discover', 'subscriptions/listen'])
-
-const logLevel = TypeCompiler.Compile(LoggingLevel as TSchema)
 
 type Answer = (legacy: Legacy, visit: Visit, params: JsonObject, httpRequest: FastifyRequest) => Promise<void>
 
@@ -87,12 +82,9 @@ function call ({ mount, settings, onEnded }: Legacy, visit: Visit, envelope: Req
   if (MODERN_METHODS.has(method) || mount.offer?.opens(method) === false) throw McpError.unsupportedMethod(method)
   const request = decodeRequest(findMethod(method), envelope, params, metaOf(visit, params, httpRequest))
   admit(mount, false, httpRequest.headers)
-  if (opened === undefined) return new Call({ mount, request, httpRequest, session, known: undefined, output, answerTimeout: settings.answerTimeout, onEnded, over: () => {} }).run()
-
-  const { key, sessions } = opened
-  const known = sessions.get(key)
+  const known = opened?.sessions.get(opened.key)
   const name = JSON.stringify(id)
-  if (known.calls.has(name)) throw refuse(400, 'The id of this request is that of another one that still runs')
+  if (known?.calls.has(name) === true) throw refuse(400, 'The id of this request is that of another one that still runs')
   const call = new Call({
     mount,
     request,
@@ -103,11 +95,11 @@ function call ({ mount, settings, onEnded }: Legacy, visit: Visit, envelope: Req
     answerTimeout: settings.answerTimeout,
     onEnded,
     over () {
-      known.calls.delete(name)
-      sessions.release(key)
+      known?.calls.delete(name)
+      opened?.sessions.release(opened.key)
     }
   })
-  known.calls.set(name, call)
+  known?.calls.set(name, call)
   call.run()
 }
 
@@ -142,12 +134,4 @@ async function change ({ id, key, controller }: Opened, make: (session: Session)
     if (running.get(key) === made) running.delete(key)
   }
   return true
-}
-
-function isLogLevel (level: unknown): level is LogLevel {
-  return logLevel.Check(level)
-}
-
-function invalid (path: string, message: string): McpError {
-  return new McpError({ kind: 'invalidParams', issues: [{ path, message }] })
 }

@@ -1,4 +1,4 @@
-import { Pulse } from '../transport/pulse.js'
+import { createPulses } from '../transport/pulse.js'
 import { createReporter } from '../transport/report.js'
 import { isLegacy } from './era.js'
 import { get } from './get.js'
@@ -14,13 +14,12 @@ export function serveLegacy (fastify: FastifyInstance, mount: Mount, option: unk
   const settings = readLegacyOptions(option)
   if (settings === undefined) return undefined
   const { sessions, events, bus, topic, retry, maxStreamAge } = settings
-  const { limits, keepAlive, streamAfter, onEnd } = mount.settings
-  const pulses = { keepAlive: new Pulse(keepAlive), streamAfter: new Pulse(streamAfter, true) }
+  const { limits, onEnd } = mount.settings
   const legacy: Legacy = {
     mount,
     settings,
     sessions: sessions && new Sessions(sessions, bus, topic, fastify),
-    output: { stream: { limits }, pulses, store: events, retry, maxStreamAge, running: new Map() },
+    output: { stream: { limits }, pulses: createPulses(mount.settings), store: events, retry, maxStreamAge, running: new Map() },
     onEnded: createReporter(onEnd)
   }
   const handle = (work: (legacy: Legacy, httpRequest: FastifyRequest, reply: FastifyReply) => Promise<void>, httpRequest: FastifyRequest, reply: FastifyReply): void => {

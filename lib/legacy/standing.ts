@@ -1,14 +1,14 @@
 import { Exchange } from '../channel/exchange.js'
 import { createTrace, traceExchange } from '../observe.js'
+import { listChanges, type JsonObject, type SubscriptionFilter } from '../protocol/index.js'
 import { EventStream, type StreamOwner } from '../transport/event-stream.js'
 import { sseEvent } from '../transport/sse.js'
 import { codecs, type LegacyCodec } from './codec.js'
-import { hasLeft, isLeaving, onceGone, whenFlushed } from './gone.js'
+import { hasLeft, isLeaving, onceGone, whenFlushed } from '../transport/gone.js'
 import { jitter } from './jitter.js'
 import { createStreamName, idField, retryField } from './event-id.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Mount } from '../mount.js'
-import type { JsonObject, SubscriptionFilter } from '../protocol/index.js'
 import type { RequestMeta } from '../../types/request.js'
 import type { Session } from '../../types/legacy.js'
 import type { Ending, Sink } from '../worker/sink.js'
@@ -31,13 +31,6 @@ export interface StandingFacts {
   readonly over: () => void
 }
 
-const LISTS = ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'] as const
-/** The change that each member of a filter asks for. */
-const changes = {
-  toolsListChanged: 'notifications/tools/list_changed',
-  promptsListChanged: 'notifications/prompts/list_changed',
-  resourcesListChanged: 'notifications/resources/list_changed'
-} as const
 /** No URI. */
 const LISTS_KEY = ''
 
@@ -126,7 +119,9 @@ export class Standing implements StandingStream, StreamOwner {
   /** These revisions have no acknowledgement; but whoever comes back is told what it may have missed. */
   #acknowledged (uri: string, { notifications }: { readonly notifications: SubscriptionFilter }): void {
     if (!this.#facts.again) return
-    for (const list of LISTS) if (notifications[list] === true) this.#stream.write(this.#text(this.#codec.notification(changes[list], undefined)))
+    for (const [list, change] of Object.entries(listChanges)) {
+      if (notifications[list as keyof typeof listChanges] === true) this.#stream.write(this.#text(this.#codec.notification(change, undefined)))
+    }
     if ((notifications.resourceSubscriptions?.length ?? 0) > 0) this.#stream.write(this.#text(this.#codec.notification('notifications/resources/updated', { uri })))
   }
 

@@ -3,7 +3,7 @@ import { decodeNotificationMeta } from '../decode/meta.js'
 import { McpError } from '../errors.js'
 import { INVALID_REQUEST } from '../protocol/index.js'
 import { readVersionHeader } from '../transport/headers.js'
-import { ASSUMED, isLegacyVersion, LEGACY_VERSIONS } from './era.js'
+import { ASSUMED, isLegacyVersion, LEGACY_VERSIONS, SESSION_HEADER } from './era.js'
 import { keyOf, lendSealer } from './session.js'
 import type { FastifyRequest } from 'fastify'
 import type { Exchange } from '../channel/exchange.js'
@@ -49,7 +49,7 @@ export async function enter ({ mount, settings, sessions }: Legacy, httpRequest:
     return { session: { protocolVersion: isLegacyVersion(version) ? version : ASSUMED, clientInfo: ANYBODY, clientCapabilities: NO_CAPABILITIES, principal }, opened: undefined }
   }
 
-  const id = headers['mcp-session-id']
+  const id = headers[SESSION_HEADER]
   if (typeof id !== 'string' || id === '') throw refuse(400, 'Header Mcp-Session-Id is missing: open a session with initialize')
   lendSealer(mount, httpRequest, principal)
   const session = await settings.sessions.fetch(id, httpRequest)
@@ -69,6 +69,11 @@ export function metaOf ({ session: { protocolVersion, clientCapabilities, client
     ...(clientInfo !== ANYBODY && { clientInfo }),
     logLevel: logLevel ?? opened?.sessions.find(opened.key)?.logLevel ?? DEFAULT_LEVEL
   }) as RequestMeta
+}
+
+/** Params that do not fit, and where. */
+export function invalid (path: string, message: string): McpError {
+  return new McpError({ kind: 'invalidParams', issues: [{ path, message }] })
 }
 
 /** A refusal that says why. */

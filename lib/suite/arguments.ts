@@ -65,9 +65,9 @@ function expected (keyword: string, params: Readonly<Record<string, unknown>>, m
   }
 }
 
-/** A path has names that the client chose. */
-function shorten (path: string): string {
-  return path.length > 200 ? `${path.slice(0, 200)}...` : path
+/** What a client or a store has chosen may be of any length. */
+export function shorten (text: string): string {
+  return text.length > 200 ? `${text.slice(0, 200)}...` : text
 }
 
 function toRead (outcome: Awaited<ReturnType<StandardSchema['~standard']['validate']>>): Read {

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { createDeferred } from '../deferred.js'
 import { stream } from '../outcome.js'
+import { listChanges } from '../protocol/index.js'
 import { SubscriptionsEntry, type Kind } from './subscriptions.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { BusListener, BusPacket, MessageBus, RequestContext, ServerNotification } from '../../types/channel.js'
@@ -30,12 +31,6 @@ interface Told {
 interface Joined { readonly listener: BusListener, /** Until it has been confirmed. */ confirming?: Promise<void> | undefined }
 /** What a stream is woken by: something changed, or the time of something has come. */
 type Message = 'changed' | 'due'
-
-const methods = {
-  toolsListChanged: 'notifications/tools/list_changed',
-  promptsListChanged: 'notifications/prompts/list_changed',
-  resourcesListChanged: 'notifications/resources/list_changed'
-} as const
 
 /** Subscriptions that are told of changes over a bus: an MQEmitter, or anything of its shape, which may span processes. */
 export function busSubscriptions (options: BusSubscriptionsOptions = {}): BusSubscriptions {
@@ -198,12 +193,12 @@ function covers (uris: ReadonlySet<string>, uri: string): boolean {
 }
 
 function toNotification ({ kind, uri = '' }: Change): ServerNotification {
-  return kind === 'resourceSubscriptions' ? { method: 'notifications/resources/updated', params: { uri } } : { method: methods[kind] }
+  return kind === 'resourceSubscriptions' ? { method: 'notifications/resources/updated', params: { uri } } : { method: listChanges[kind] }
 }
 
 /** What other processes put on the bus is looked at like anything that comes from outside. */
 function isChange (packet: object): packet is Change & BusPacket {
   const { kind, uri, principal } = packet as Partial<Record<keyof Change, unknown>>
   if (principal !== undefined && typeof principal !== 'string') return false
-  return kind === 'resourceSubscriptions' ? typeof uri === 'string' : typeof kind === 'string' && Object.hasOwn(methods, kind)
+  return kind === 'resourceSubscriptions' ? typeof uri === 'string' : typeof kind === 'string' && Object.hasOwn(listChanges, kind)
 }

@@ -1,4 +1,5 @@
 import { McpError } from '../errors.js'
+import { shorten } from './arguments.js'
 import type { Throttle } from './throttle.js'
 import type { JsonValue } from '../protocol/index.js'
 import type { RequestContext } from '../../types/channel.js'
@@ -63,10 +64,6 @@ function nameOf (item: unknown): string {
   const { uri, name } = item as { readonly uri?: unknown, readonly name?: unknown }
   const known = [uri, name].find(value => typeof value === 'string')
   return known === undefined ? 'an entry without a name' : shorten(known as string)
-}
-
-function shorten (text: string): string {
-  return text.length > 200 ? `${text.slice(0, 200)}...` : text
 }
 
 class Walk<T> {

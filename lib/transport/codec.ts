@@ -53,7 +53,7 @@ export function createCodec (info: Implementation | undefined): Codec {
 
   return {
     result: (answered, result) => envelope(answered.id, `"result":${render(answered, result)}`),
-    error: (id, error) => envelope(id, `"error":${stringifyError(error)}`),
+    error: (id, error) => envelope(id, `"error":${stringifyError(errorObject(error))}`),
     notification: (method, params) => JSON.stringify({ jsonrpc: '2.0', method, params }),
     progress: (token, progress, total, message) =>
       `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${JSON.stringify(token)},"progress":${progress}` +
@@ -62,7 +62,8 @@ export function createCodec (info: Implementation | undefined): Codec {
   }
 }
 
-function envelope (id: RequestId | undefined, member: string): string {
+/** The JSON of an answer, from that of its result or error. */
+export function envelope (id: RequestId | undefined, member: string): string {
   // Left out where it could not be read: null is no id of this protocol.
   return id === undefined ? `{"jsonrpc":"2.0",${member}}` : `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${member}}`
 }
@@ -83,8 +84,7 @@ function stringifyObject (value: object): string {
   return json
 }
 
-function stringifyError (error: McpError): string {
-  const { code, message, data } = errorObject(error)
+export function stringifyError ({ code, message, data }: ReturnType<typeof errorObject>): string {
   try {
     return JSON.stringify({ code, message, data })
   } catch {

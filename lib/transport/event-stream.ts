@@ -197,11 +197,6 @@ export function setStreamHeaders (reply: FastifyReply): FastifyReply {
     .header('x-accel-buffering', 'no')
 }
 
-/** Whether nothing can be written to a response any more. On HTTP/2 it is the stream that is destroyed, and not its response. */
-export function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed: boolean } }): boolean {
-  return raw.destroyed || raw.stream?.destroyed === true
-}
-
 /** Who tells that the response drains. For inject that is its socket, which no HTTP server listens to. */
 function drainOf (raw: ServerResponse): EventEmitter {
   const { socket } = raw

@@ -4,6 +4,9 @@ import { decodeHeaderValue, trim } from './header-value.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { KnownMethod } from '../decode/decode.js'
 
+/** The revisions with a handshake. Nobody serves the first, but those who speak it are told so as those who speak the others are. */
+export const OLDER_VERSIONS: ReadonlySet<string> = new Set(['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'])
+
 const VERSION_HEADER = 'mcp-protocol-version'
 const METHOD_HEADER = 'mcp-method'
 const NAME_HEADER = 'mcp-name'

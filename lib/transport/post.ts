@@ -8,8 +8,8 @@ import { createTrace, traceExchange } from '../observe.js'
 import { metaKeys, REVISION, type JsonObject } from '../protocol/index.js'
 import { forPrincipal } from '../token.js'
 import { admit, shutdown } from './admit.js'
-import { checkMethodHeader, checkNameHeader, checkNotificationHeaders, checkVersionHeader, missingVersion, readVersionHeader, unsupported } from './headers.js'
-import { Pulse } from './pulse.js'
+import { checkMethodHeader, checkNameHeader, checkNotificationHeaders, checkVersionHeader, missingVersion, OLDER_VERSIONS, readVersionHeader, unsupported } from './headers.js'
+import { createPulses } from './pulse.js'
 import { Relay } from './relay.js'
 import { createReporter } from './report.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -24,7 +24,6 @@ type NotificationEnvelope = Extract<Envelope, { kind: 'notification' }>
 /** A request as callbacks get it, and what else is to be known to answer it. */
 interface Decoded { readonly request: McpRequest, readonly params: JsonObject, readonly cacheable: boolean }
 
-const LEGACY_VERSIONS = new Set(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])
 /** What a notification is answered with is a status, and never a stream. */
 const NO_STREAM: Accepted = { json: true, sse: false }
 
@@ -35,7 +34,7 @@ const NO_STREAM: Accepted = { json: true, sse: false }
 export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRequest, reply: FastifyReply) => void {
   const { settings } = mount
   const onEnded = createReporter(settings.onEnd)
-  const pulses = { keepAlive: new Pulse(settings.keepAlive), streamAfter: new Pulse(settings.streamAfter, true) }
+  const pulses = createPulses(settings)
 
   function answer (envelope: RequestEnvelope, httpRequest: FastifyRequest, reply: FastifyReply): void {
     const { request, params, cacheable } = decode(mount, envelope, httpRequest)
@@ -60,10 +59,12 @@ export function createPost (mount: Mount, codec: Codec): (httpRequest: FastifyRe
 
   return (httpRequest, reply) => {
     const { body } = httpRequest
-    if (mount.otherEra !== undefined && !isModern(body) && mount.otherEra.post(httpRequest, reply)) return
+    const modern = isModern(body)
+    if (!modern && mount.otherEra?.post(httpRequest, reply) === true) return
     const envelope = readEnvelope(body)
-    if (envelope.kind === 'request') answer(envelope, httpRequest, reply)
-    else accept(envelope, httpRequest, reply)
+    if (envelope.kind === 'notification') return accept(envelope, httpRequest, reply)
+    if (!modern) checkEra(readVersionHeader(httpRequest.headers))
+    answer(envelope, httpRequest, reply)
   }
 }
 
@@ -76,7 +77,6 @@ function run (facts: Facts, relay: Relay): void {
 
 /** The checks of a request in their order, before any callback runs. */
 function decode ({ offer }: Mount, envelope: RequestEnvelope, { headers }: FastifyRequest): Decoded {
-  if (!isModern(envelope)) checkEra(readVersionHeader(headers))
   const version = readVersion(envelope.params)
   checkVersionHeader(headers, version)
   // readVersion has found an object with a `_meta`.
@@ -99,5 +99,5 @@ function isModern (body: unknown): boolean {
 /** A request without the modern envelope: one of a 2025 client, which is not served, is told what is. */
 function checkEra (version: string | undefined): void {
   if (version === undefined) throw missingVersion()
-  if (LEGACY_VERSIONS.has(version)) throw unsupported(version)
+  if (OLDER_VERSIONS.has(version)) throw unsupported(version)
 }

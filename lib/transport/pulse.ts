@@ -61,3 +61,7 @@ export interface Pulses {
   /** Of silent calls, which become streams. */
   readonly streamAfter: Pulse
 }
+
+export function createPulses ({ keepAlive, streamAfter }: { readonly [K in keyof Pulses]: /** ms */ number }): Pulses {
+  return { keepAlive: new Pulse(keepAlive), streamAfter: new Pulse(streamAfter, true) }
+}

@@ -1,6 +1,6 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { McpError } from '../errors.js'
-import { EventStream, isGone, type StreamOwner, type StreamSettings } from './event-stream.js'
+import { EventStream, type StreamOwner, type StreamSettings } from './event-stream.js'
+import { hasLeft, isLeaving, onceGone, whenFlushed } from './gone.js'
 import { sendBare, sendError, sendJson } from './reply.js'
 import { sseEvent } from './sse.js'
 import type { FastifyReply } from 'fastify'
@@ -10,9 +10,6 @@ import type { RequestId } from '../../types/request.js'
 import type { Accepted } from './accept.js'
 import type { Answered, Codec } from './codec.js'
 import type { Beating, Pulses } from './pulse.js'
-
-/** Bytes of an answer that do not leave at once. */
-const LARGE = 65_536
 
 /** What the relay tells whoever runs the exchange: the client has left, reads too slowly, or the response broke. */
 export interface RelayOwner {
@@ -35,12 +32,9 @@ export class Relay implements Sink, StreamOwner, Beating {
   #stream: EventStream | undefined
   /** The last of it has been handed on. */
   #over = false
-  /** The client is not there any more. */
-  #left = false
   /** It becomes a stream when it has been silent for long. */
   #waits = false
   quiet = 0
-  #unwatch: (() => void) | undefined
   /** Why the response could not be handed to Fastify. */
   #broken: unknown
   #events = 0
@@ -61,11 +55,7 @@ export class Relay implements Sink, StreamOwner, Beating {
   get events (): number { return this.#events }
   get bytes (): number { return this.#jsonBytes + (this.#stream?.bytes ?? 0) }
   get bufferedBytes (): number { return this.#stream?.bufferedBytes ?? this.#reply.raw.writableLength }
-  get leaving (): boolean {
-    const { raw } = this.#reply
-    return !this.#left && (!raw.writableEnded || raw.writableLength > LARGE)
-  }
-
+  get leaving (): boolean { return isLeaving(this.#reply) }
   get timers (): number { return (this.#stream?.beats === true ? 1 : 0) + (this.#waits ? 1 : 0) }
 
   /** Whom to tell what comes of the response. */
@@ -75,11 +65,8 @@ export class Relay implements Sink, StreamOwner, Beating {
 
   /** For an exchange that goes on: notices when the client leaves, and opens a stream when it has been silent for long. */
   attend (): void {
-    const { raw } = this.#reply
-    // On HTTP/1.1 the request closes when its body has been read, so that only the response tells of the client.
-    if (isGone(raw)) return this.#gone()
-    raw.on('close', () => { this.#gone() })
-    if (raw.socket === null) this.#watchQueued()
+    if (hasLeft(this.#reply)) return this.#gone()
+    onceGone(this.#reply, () => { this.#gone() })
     // A listen opens with its acknowledgement and not before.
     if (this.#owner?.listen === false && !this.streaming && this.#accepted.sse) this.#waits = this.#pulses.streamAfter.add(this)
   }
@@ -90,8 +77,6 @@ export class Relay implements Sink, StreamOwner, Beating {
   }
 
   header (name: string, value: string): boolean {
-    validateHeaderName(name)
-    validateHeaderValue(name, value)
     if (this.#over || this.streaming) return false
     this.#reply.header(name, value)
     return true
@@ -138,7 +123,6 @@ export class Relay implements Sink, StreamOwner, Beating {
   }
 
   abort (): void {
-    this.#left = true
     this.#end()
     if (this.#stream === undefined) this.#reply.raw.destroy()
     else this.#stream.abort()
@@ -149,15 +133,12 @@ export class Relay implements Sink, StreamOwner, Beating {
   }
 
   async whenFlushed (): Promise<void> {
-    const { raw } = this.#reply
-    if (raw.writableFinished || isGone(raw)) return
-    await new Promise<void>(resolve => { raw.once('finish', resolve).once('close', resolve) })
+    await whenFlushed(this.#reply)
   }
 
   // ---- what its stream tells
 
   overflowed (): void {
-    this.#left = true
     this.#end()
     this.#owner?.close('overflow')
   }
@@ -233,17 +214,7 @@ export class Relay implements Sink, StreamOwner, Beating {
 
   // ---- the end
 
-  /** A response behind another one on its connection has no socket yet, and hears nothing of its end. */
-  #watchQueued (): void {
-    const { socket } = this.#reply.request.raw
-    const gone = (): void => { this.#gone() }
-    socket.once('close', gone)
-    this.#unwatch = () => { socket.off('close', gone) }
-  }
-
   #gone (): void {
-    // A response behind another one tells nobody that it has closed: nobody is to wait for that.
-    this.#left = true
     if (this.#over) return
     this.#end()
     this.#stream?.leave()
@@ -253,7 +224,6 @@ export class Relay implements Sink, StreamOwner, Beating {
   #end (): void {
     this.#over = true
     this.#stopWaiting()
-    this.#unwatch?.()
   }
 
   #stopWaiting (): void {

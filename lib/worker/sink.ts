@@ -30,7 +30,7 @@ export interface Sink {
   end (ending: Ending): void
   /** The client is gone, or must go: nothing more is written. */
   abort (): void
-  /** False once the head has left. */
+  /** Sets a header that Node takes; false once the head has left. */
   header (name: string, value: string): boolean
   /** Resolves when the socket takes more, or is closed. */
   drained (): Promise<void>

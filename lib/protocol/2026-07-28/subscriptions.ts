@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { Implementation, RequestId } from './base.js'
-import { NotificationMetaObject } from './meta.js'
+import { metaKeys, NotificationMetaObject } from './meta.js'
 import { complete } from './result.js'
 import { named, type Wire } from './wire.js'
 
@@ -14,6 +14,13 @@ export const SubscriptionFilter = Type.Object({
   resourceSubscriptions: Type.Optional(Type.Array(Type.String()))
 })
 export interface SubscriptionFilter extends Wire<typeof SubscriptionFilter> {}
+
+/** The notification that each flag of a filter asks for. */
+export const listChanges = {
+  toolsListChanged: 'notifications/tools/list_changed',
+  promptsListChanged: 'notifications/prompts/list_changed',
+  resourcesListChanged: 'notifications/resources/list_changed'
+} as const
 
 /** What of the filter is honoured. */
 export const SubscriptionsAcknowledgedNotificationParams = Type.Object({
@@ -32,8 +39,8 @@ export interface SubscriptionsAcknowledgedNotification extends Wire<typeof Subsc
 
 /** The `_meta` of the result that ends a listen: its subscription, and maybe the server. */
 export const SubscriptionsListenResultMetaObject = Type.Object({
-  'io.modelcontextprotocol/subscriptionId': RequestId,
-  'io.modelcontextprotocol/serverInfo': Type.Optional(named<Implementation>(Implementation))
+  [metaKeys.subscriptionId]: RequestId,
+  [metaKeys.serverInfo]: Type.Optional(named<Implementation>(Implementation))
 })
 export interface SubscriptionsListenResultMetaObject extends Wire<typeof SubscriptionsListenResultMetaObject> {}
 

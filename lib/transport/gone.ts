@@ -1,4 +1,4 @@
-import { isGone } from '../transport/event-stream.js'
+import type { ServerResponse } from 'node:http'
 import type { FastifyReply } from 'fastify'
 
 /** Bytes of an answer that do not leave at once. */
@@ -9,14 +9,20 @@ export function hasLeft ({ raw, request }: FastifyReply): boolean {
   return isGone(raw) || request.raw.socket.destroyed
 }
 
-/** Whether some of a response is here still. */
+/** Whether some of a response is here still, for somebody who reads it. */
 export function isLeaving (reply: FastifyReply): boolean {
   const { raw } = reply
-  return !hasLeft(reply) && (!raw.writableEnded || raw.writableLength > LARGE)
+  return (!raw.writableEnded || raw.writableLength > LARGE) && !hasLeft(reply)
 }
 
-/** Calls back, once, when nobody reads a response any more. */
+/** Calls back, once, when nobody reads a response any more, or it has been read. */
 export function onceGone ({ raw, request }: FastifyReply, gone: () => void): void {
+  // On HTTP/1.1 the request closes when its body has been read, so that only the response tells of the client.
+  if (raw.socket !== null) {
+    raw.on('close', gone)
+    return
+  }
+  // A response behind another one on its connection has no socket yet, and hears nothing of its end.
   const { socket } = request.raw
   const tell = (): void => {
     raw.off('close', tell)
@@ -24,7 +30,7 @@ export function onceGone ({ raw, request }: FastifyReply, gone: () => void): voi
     gone()
   }
   raw.on('close', tell)
-  if (raw.socket === null) socket.on('close', tell)
+  socket.on('close', tell)
 }
 
 /** Resolves when a response has left, or its client has. */
@@ -35,4 +41,9 @@ export async function whenFlushed (reply: FastifyReply): Promise<void> {
     raw.once('finish', resolve)
     onceGone(reply, resolve)
   })
+}
+
+/** On HTTP/2 it is the stream that is destroyed, and not its response. */
+function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed: boolean } }): boolean {
+  return raw.destroyed || raw.stream?.destroyed === true
 }
