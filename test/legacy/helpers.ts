@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
+import { gate } from '../helpers/sockets.js'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { JsonObject } from 'fastify-gen-mcp'
-import type { LegacyVersion } from 'fastify-gen-mcp/legacy'
+import type { LegacyVersion, SessionController } from 'fastify-gen-mcp/legacy'
 import type { Message } from '../helpers/messages.js'
-import type { Post } from '../helpers/sockets.js'
+import type { Post, Wire } from '../helpers/sockets.js'
 import type { Test } from 'tap'
 
 export const VERSIONS: readonly LegacyVersion[] = ['2025-11-25', '2025-06-18', '2025-03-26']
@@ -204,4 +205,29 @@ export async function readStream (t: Test, port: number, { headers }: Pick<Legac
 /** The messages of frames, but for those without one. */
 export function messagesIn (frames: readonly Frame[]): Message[] {
   return frames.flatMap(({ data = '' }) => data === '' ? [] : [JSON.parse(data) as Message])
+}
+
+/** Asks for the stream of a session, or what followed an event, over a connection whose response nobody waits for. */
+export function sendGet ({ socket }: Wire, { id }: Pick<LegacySession, 'id'>, lastEventId?: string): void {
+  const last = lastEventId === undefined ? '' : `last-event-id: ${lastEventId}\r\n`
+  socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${id}\r\n${last}\r\n`)
+}
+
+/** A controller of one session, which keeps whoever asks for it the second time waiting until `fetched` opens. */
+export function createHeldSessions () {
+  const fetching = gate()
+  const fetched = gate()
+  const session = { protocolVersion: '2025-11-25', clientInfo: { name: 'c', version: '1' }, clientCapabilities: {}, principal: undefined } as const
+  let asked = 0
+  const sessions: SessionController = {
+    create: () => 'the-only-session',
+    async fetch () {
+      if (++asked === 2) {
+        fetching.open()
+        await fetched.promise
+      }
+      return session
+    }
+  }
+  return { sessions, fetching, fetched }
 }

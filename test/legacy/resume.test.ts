@@ -4,13 +4,32 @@ import { result, toolResult, type Channel, type JsonObject } from 'fastify-gen-m
 import { memoryEvents, type EventStore, type LegacyOptions, type StoredEvent } from 'fastify-gen-mcp/legacy'
 import { toolServer } from '../helpers/servers.js'
 import { alarms, bodyOf, gate, NOTHING_HELD, openWire, stage, until, within, type Stage, type StageOptions } from '../helpers/sockets.js'
-import { messagesIn, open, read, readStream, VERSIONS, type LegacySession, type Reading } from './helpers.js'
+import { createHeldSessions, messagesIn, open, read, readStream, sendGet, VERSIONS, type LegacySession, type Reading } from './helpers.js'
 import type { Test } from 'tap'
 
 const BOUND = { timeout: 30_000 }
 const secrets = ['the secret that both of the apps know']
 const done = { content: [{ type: 'text', text: 'done' }] }
 const callOf = (args: JsonObject = {}): JsonObject => ({ name: 'tool', arguments: args, _meta: { progressToken: 'p' } })
+
+/** A store that keeps whoever asks it first waiting until `answer` opens. */
+function createHeldStore () {
+  const asking = gate()
+  const answer = gate()
+  const store = memoryEvents()
+  let asked = 0
+  const events: EventStore = {
+    append: (stream, event) => store.append(stream, event),
+    async after (stream, seq) {
+      if (asked++ === 0) {
+        asking.open()
+        await answer.promise
+      }
+      return await store.after(stream, seq)
+    }
+  }
+  return { events, asking, answer }
+}
 
 /** A tool that reports what it is told to, one step each, and ends when it is told to. */
 function createSteps () {
@@ -378,18 +397,8 @@ test('of two clients that come back at once the later one is served, and nothing
 })
 
 test('a client that leaves while the store is asked takes nothing with it', BOUND, async t => {
-  const answer = gate()
-  let asked = 0
-  const store = memoryEvents()
-  const subject = await setUp(t, {
-    events: {
-      append: (stream, event) => store.append(stream, event),
-      async after (stream, seq) {
-        if (asked++ === 0) await answer.promise
-        return await store.after(stream, seq)
-      }
-    }
-  })
+  const { events, asking, answer } = createHeldStore()
+  const subject = await setUp(t, { events })
   const { session, step, finish, port } = subject
   const first = await call(t, subject)
   step()
@@ -397,8 +406,8 @@ test('a client that leaves while the store is asked takes nothing with it', BOUN
   await first.drop()
   step()
   const wire = await openWire(t, port)
-  wire.socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${session.id}\r\nlast-event-id: ${id}\r\n\r\n`)
-  await until(() => asked === 1)
+  sendGet(wire, session, id)
+  await asking.promise
   wire.socket.resetAndDestroy()
   await wire.closed
   await delay(10)
@@ -414,18 +423,8 @@ test('a client that leaves while the store is asked takes nothing with it', BOUN
 })
 
 test('a client that leaves while the store is asked for a call that is over takes nothing with it', BOUND, async t => {
-  const answer = gate()
-  let asked = 0
-  const store = memoryEvents()
-  const subject = await setUp(t, {
-    events: {
-      append: (stream, event) => store.append(stream, event),
-      async after (stream, seq) {
-        if (asked++ === 0) await answer.promise
-        return await store.after(stream, seq)
-      }
-    }
-  })
+  const { events, asking, answer } = createHeldStore()
+  const subject = await setUp(t, { events })
   const { session, step, finish, port } = subject
   const first = await call(t, subject)
   step()
@@ -433,8 +432,8 @@ test('a client that leaves while the store is asked for a call that is over take
   const { id } = await nextWith(first, 1)
   await first.closed
   const wire = await openWire(t, port)
-  wire.socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${session.id}\r\nlast-event-id: ${id}\r\n\r\n`)
-  await until(() => asked === 1)
+  sendGet(wire, session, id)
+  await asking.promise
   wire.socket.resetAndDestroy()
   await wire.closed
   await delay(10)
@@ -543,28 +542,12 @@ test('a call that is lost before it is a stream goes on, and leaves nothing: nob
 })
 
 test('a call whose client left while its session was fetched runs, and leaves nothing (LEG-41)', BOUND, async t => {
-  const fetching = gate()
-  const fetched = gate()
-  let asked = 0
+  const { sessions, fetching, fetched } = createHeldSessions()
   const sent: unknown[] = []
-  const known = { protocolVersion: '2025-11-25', clientInfo: { name: 'c', version: '1' }, clientCapabilities: {}, principal: undefined } as const
   const subject = await stage(t, toolServer((_request, channel) => {
     sent.push(channel.sendProgress(1), channel.signal.aborted)
     return result(toolResult.text('done'))
-  }), {
-    legacy: {
-      sessions: {
-        create: () => 'the-only-session',
-        async fetch () {
-          if (++asked === 2) {
-            fetching.open()
-            await fetched.promise
-          }
-          return known
-        }
-      }
-    }
-  })
+  }), { legacy: { sessions } })
   const session = await open(subject.app)
   const wire = await openWire(t, subject.port)
   wire.send(session.compose('tools/call', callOf()))
@@ -662,7 +645,7 @@ test('a shutdown waits until the answer has left on the connection that the clie
   const { id } = await first.next()
   await first.drop()
   const wire = await openWire(t, subject.port)
-  wire.socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${session.id}\r\nlast-event-id: ${id}\r\n\r\n`)
+  sendGet(wire, session, id)
   await wire.received('HTTP/1.1 200')
   wire.socket.pause()
   const closed = subject.app.close()

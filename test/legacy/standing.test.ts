@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'tap'
-import { busSubscriptions, createSuite, defineResources, defineTool, discoverResult, fail, result, stream, toolResult, type Channel, type SuiteOptions } from 'fastify-gen-mcp'
+import { busSubscriptions, createSuite, defineResources, defineServer, defineTool, discoverResult, fail, result, stream, toolResult, type Channel, type SuiteOptions } from 'fastify-gen-mcp'
 import { messagesOf } from '../helpers/messages.js'
 import { bareServer, createListenServer, info, toolServer } from '../helpers/servers.js'
 import { alarms, gate, NOTHING_HELD, openWire, stage, until, within } from '../helpers/sockets.js'
-import { messagesIn, open, read, readStream, VERSIONS } from './helpers.js'
+import { createHeldSessions, messagesIn, open, read, readStream, sendGet, VERSIONS } from './helpers.js'
 
 const BOUND = { timeout: 30_000 }
 const SSE = { accept: 'text/event-stream' }
@@ -17,6 +17,21 @@ function createChanging (tools: NonNullable<SuiteOptions['tools']> = []) {
   const resources = defineResources({ prefix: 'test://', read: () => null })
   const suite = createSuite({ info, tools, resources: [resources], subscriptions: bus })
   return { suite, bus }
+}
+
+/** A server that gives the channel of its listen away. */
+function createTelling () {
+  const told = gate<Channel>()
+  const server = defineServer({
+    info,
+    capabilities: { tools: { listChanged: true } },
+    handleRequest (_request, channel) {
+      channel.acknowledge()
+      told.open(channel as Channel)
+      return stream(undefined)
+    }
+  })
+  return { server, told }
 }
 
 for (const version of VERSIONS) {
@@ -174,16 +189,8 @@ test('a stream whose reader does not read is given up when too much is unsent: c
 
 test('a producer may wait for a slow reader of the stream', BOUND, async t => {
   const waited = gate<boolean>()
-  const told = gate<Channel>()
-  const subject = await stage(t, {
-    info,
-    capabilities: { tools: { listChanged: true } },
-    handleRequest (_request, channel) {
-      channel.acknowledge()
-      told.open(channel as Channel)
-      return stream(undefined)
-    }
-  }, { limits: { sendBuffer: 100_000_000 } })
+  const { server, told } = createTelling()
+  const subject = await stage(t, server, { limits: { sendBuffer: 100_000_000 } })
   const session = await open(subject.app)
   const reading = await readStream(t, subject.port, session)
   const channel = await told.promise
@@ -436,7 +443,7 @@ test('a stream that waits behind another response ends with its connection', BOU
   const session = await open(subject.app)
   const wire = await openWire(t, subject.port)
   wire.send(session.compose('tools/call', { name: 'tool', arguments: {} }))
-  wire.socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${session.id}\r\n\r\n`)
+  sendGet(wire, session)
   await until(() => subject.gauges().listens === 1)
   wire.socket.resetAndDestroy()
   await wire.closed
@@ -449,28 +456,12 @@ test('a stream that waits behind another response ends with its connection', BOU
 })
 
 test('a client that has left while its session was fetched leaves no stream', BOUND, async t => {
-  const fetching = gate()
-  const fetched = gate()
-  let asked = 0
+  const { sessions, fetching, fetched } = createHeldSessions()
   const { server } = createListenServer()
-  const session = { protocolVersion: '2025-11-25', clientInfo: { name: 'c', version: '1' }, clientCapabilities: {}, principal: undefined } as const
-  const subject = await stage(t, server, {
-    legacy: {
-      sessions: {
-        create: () => 'the-only-session',
-        async fetch () {
-          if (++asked === 2) {
-            fetching.open()
-            await fetched.promise
-          }
-          return session
-        }
-      }
-    }
-  })
+  const subject = await stage(t, server, { legacy: { sessions } })
   const opened = await open(subject.app)
   const wire = await openWire(t, subject.port)
-  wire.socket.write(`GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nmcp-session-id: ${opened.id}\r\n\r\n`)
+  sendGet(wire, opened)
   await fetching.promise
   wire.socket.resetAndDestroy()
   await wire.closed
@@ -512,16 +503,8 @@ test('a shutdown ends streams at once, with a hint to come back', BOUND, async t
 })
 
 test('a shutdown drops a stream whose reader does not read', BOUND, async t => {
-  const told = gate<Channel>()
-  const subject = await stage(t, {
-    info,
-    capabilities: { tools: { listChanged: true } },
-    handleRequest (_request, channel) {
-      channel.acknowledge()
-      told.open(channel as Channel)
-      return stream(undefined)
-    }
-  }, { limits: { sendBuffer: 100_000_000, drain: 50 } })
+  const { server, told } = createTelling()
+  const subject = await stage(t, server, { limits: { sendBuffer: 100_000_000, drain: 50 } })
   const reading = await readStream(t, subject.port, await open(subject.app))
   const channel = await told.promise
   reading.stall()

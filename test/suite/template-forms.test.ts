@@ -1,21 +1,10 @@
-import { test, type Test } from 'tap'
+import { test } from 'tap'
 import { createSuite, defineResources, readResourceResult } from 'fastify-gen-mcp'
 import { createTestClient } from 'fastify-gen-mcp/testing'
-import { normalizeUri, UriTemplate, type Vars } from '../../lib/suite/template.js'
+import { UriTemplate } from '../../lib/suite/template.js'
 import { mount } from '../helpers/mount.js'
 import { info } from '../helpers/servers.js'
-
-/** The variables of a URI as it is sent; undefined if it does not fit. */
-function read (template: string, uri: string): Vars | undefined {
-  const normal = normalizeUri(uri)
-  return normal === undefined ? undefined : new UriTemplate(template).match(normal)
-}
-
-type Row = readonly [template: string, uri: string, vars: Vars | undefined]
-
-function check (t: Test, rows: readonly Row[]): void {
-  for (const [template, uri, vars] of rows) t.strictSame(read(template, uri), vars, `${uri} by ${template}`)
-}
+import { check, read } from '../helpers/templates.js'
 
 test('a value that may hold slashes ends before what follows it, wherever else that occurs: RES-21', async t => {
   check(t, [

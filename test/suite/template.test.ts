@@ -1,17 +1,6 @@
-import { test, type Test } from 'tap'
-import { normalizeUri, traverses, UriTemplate, type Vars } from '../../lib/suite/template.js'
-
-/** The variables of a URI as it is sent; undefined if it does not fit. */
-function read (template: string, uri: string): Vars | undefined {
-  const normal = normalizeUri(uri)
-  return normal === undefined ? undefined : new UriTemplate(template).match(normal)
-}
-
-type Row = readonly [template: string, uri: string, vars: Vars | undefined]
-
-function check (t: Test, rows: readonly Row[]): void {
-  for (const [template, uri, vars] of rows) t.strictSame(read(template, uri), vars, `${uri} by ${template}`)
-}
+import { test } from 'tap'
+import { normalizeUri, traverses, UriTemplate } from '../../lib/suite/template.js'
+import { check } from '../helpers/templates.js'
 
 test('a template is anchored at both ends, and a variable ends where a part of a URI does: RES-21', async t => {
   check(t, [
