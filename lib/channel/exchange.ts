@@ -120,8 +120,8 @@ export class Exchange implements Job {
   }
 
   ended (): void {
-    clearTimeout(this.#duration)
-    this.stopHeartbeat()
+    if (this.#duration !== undefined) clearTimeout(this.#duration)
+    if (this.#heartbeat !== undefined) clearInterval(this.#heartbeat)
     this.#mount.registry.remove(this.worker)
     if (this.sink.leaving) this.#mount.registry.keep(this.worker)
     this.#onEnded(this)

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { settle } from '../worker/settle.js'
+import { settle } from '../awaitable.js'
 import type { HeldSource, Worker } from '../worker/worker.js'
 import type { BusListener, Emitter, MessageBus, Source } from '../../types/channel.js'
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { isObject } from '../decode/envelope.js'
-import { settle } from '../worker/settle.js'
+import { settle } from '../awaitable.js'
 import { revoke } from './session.js'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { JsonObject } from '../protocol/index.js'

@@ -10,13 +10,14 @@ import type { InputRequiredOutcome, RequestOutcome } from '../../types/outcome.j
 import type { Middleware } from '../../types/providers.js'
 import type { McpRequest, McpResult } from '../../types/request.js'
 import type { CallToolResult } from '../../types/results.js'
+import type { Awaitable } from '../../types/schema.js'
 
 /** Posted to a stream when its middleware has said what it says: a message that the Suite sends itself. */
 export const SETTLED = Symbol('settled')
 
 /** What a request is answered by; a tool holds what middleware makes of its result to its promise. */
 export interface Work {
-  readonly run: () => Promise<RequestOutcome<unknown>>
+  readonly run: () => Awaitable<RequestOutcome<unknown>>
   readonly tool?: { hold (given: CallToolResult, log: FastifyBaseLogger): CallToolResult }
 }
 

@@ -1,3 +1,4 @@
+import { andThen } from '../awaitable.js'
 import { MCP_ERR_BAD_PROVIDER } from '../errors.js'
 import { badReturn, isOutcome, stop, stream } from '../outcome.js'
 import { compileTypeBox } from '../schema.js'
@@ -12,6 +13,7 @@ import type { CloseReason } from '../../types/exchange.js'
 import type { MessageOutcome, RequestOutcome, StreamOutcome } from '../../types/outcome.js'
 import type { SubscriptionProvider, SubscriptionsDefinition } from '../../types/providers.js'
 import type { RequestOf } from '../../types/request.js'
+import type { Awaitable } from '../../types/schema.js'
 
 type AnyDefinition = SubscriptionsDefinition<unknown, unknown>
 export type Kind = keyof SubscriptionFilter
@@ -19,7 +21,13 @@ export type Kind = keyof SubscriptionFilter
 const KINDS = new Set<string>(['toolsListChanged', 'promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'] satisfies Kind[])
 
 /** What a listen keeps: the provider's state, and who has to agree that it goes on: nobody where the provider has not heard of it. */
-export interface Listened { readonly live: unknown, readonly guards: readonly Provider[] }
+export interface Listened {
+  readonly live: unknown
+  /** Whose access is asked for before each event. */
+  readonly guards: readonly Provider[]
+  /** By the provider, and not just held open with nothing to tell. */
+  readonly served: boolean
+}
 
 /** Serves listens, with the types of its state and messages inferred. */
 export function defineSubscriptions<Live = never, Msg = never> (definition: SubscriptionsDefinition<Live, Msg>): SubscriptionProvider {
@@ -57,31 +65,41 @@ export class SubscriptionsEntry extends Provider {
     if (!isOutcome(outcome) || (outcome.type !== 'stream' && outcome.type !== 'error')) throw badReturn('The subscription provider: subscribe', outcome)
     if (outcome.type === 'error') return outcome
     channel.acknowledge(filter)
-    return stream({ live: outcome.state, guards: [this, ...guards] })
+    return stream({ live: outcome.state, guards: this.access === undefined ? guards : [this, ...guards], served: true })
   }
 
-  async handleMessage (message: unknown, channel: Channel<unknown>, { live, guards }: Listened): Promise<MessageOutcome<Listened>> {
+  /** Synchronous where the provider is and nobody's access has to be asked for: a change may have many listeners. */
+  handleMessage (message: unknown, channel: Channel<unknown>, listened: Listened): Awaitable<MessageOutcome<Listened>> {
     const { handleMessage } = this.#definition
-    if (handleMessage === undefined) return stream({ live, guards })
+    if (handleMessage === undefined) return stream(listened)
     if (this.#messages?.Check(message) === false) {
       channel.log.warn({ mcp: { source: 'subscriptions' } }, 'a message that does not fit the provider\'s schema was skipped')
-      return stream({ live, guards })
+      return stream(listened)
     }
+    const handle = (): Awaitable<MessageOutcome<Listened>> => andThen(handleMessage.call(this.#definition, message, channel, listened.live), outcome => follow(outcome, listened))
     // What a caller may see can change while the stream is open.
-    for (const guard of guards) if (!await guard.isVisible(channel)) return stop()
-    const outcome: unknown = await handleMessage.call(this.#definition, message, channel, live)
-    if (!isOutcome(outcome) || outcome.type === 'result' || outcome.type === 'inputRequired') throw badReturn('The subscription provider: handleMessage', outcome)
-    return outcome.type === 'stream' ? stream({ live: outcome.state, guards }) : outcome
+    return listened.guards.length === 0 ? handle() : areVisible(listened.guards, channel).then(visible => visible ? handle() : stop())
   }
 
-  async handleClose (context: RequestContext, { live, guards }: Listened, reason: CloseReason): Promise<void> {
-    if (guards.length > 0) await this.#definition.handleClose?.(context, live, reason)
+  async handleClose (context: RequestContext, { live, served }: Listened, reason: CloseReason): Promise<void> {
+    if (served) await this.#definition.handleClose?.(context, live, reason)
   }
 }
 
 function nothing (channel: Channel<unknown>): StreamOutcome<Listened> {
   channel.acknowledge({})
-  return stream({ live: undefined, guards: [] })
+  return stream({ live: undefined, guards: [], served: false })
+}
+
+function follow (outcome: unknown, listened: Listened): MessageOutcome<Listened> {
+  if (!isOutcome(outcome) || outcome.type === 'result' || outcome.type === 'inputRequired') throw badReturn('The subscription provider: handleMessage', outcome)
+  if (outcome.type !== 'stream') return outcome
+  return stream(outcome.state === listened.live ? listened : { ...listened, live: outcome.state })
+}
+
+async function areVisible (guards: readonly Provider[], context: RequestContext): Promise<boolean> {
+  for (const guard of guards) if (!await guard.isVisible(context)) return false
+  return true
 }
 
 /** The filter without what the provider cannot tell of and the resources that this caller may not read, and the providers whose access decides on the others. */

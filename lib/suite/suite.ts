@@ -1,3 +1,4 @@
+import { andThen } from '../awaitable.js'
 import { MCP_ERR_BAD_PROVIDER, MCP_ERR_BAD_RETURN, McpError } from '../errors.js'
 import { result, stream } from '../outcome.js'
 import {
@@ -27,7 +28,7 @@ import type { McpRequest, RequestOf } from '../../types/request.js'
 import type { CacheHint, CallToolResult } from '../../types/results.js'
 
 type AnyOutcome = RequestOutcome<Live>
-interface Work extends AnyWork { readonly run: () => Promise<AnyOutcome> }
+interface Work extends AnyWork { readonly run: () => Awaitable<AnyOutcome> }
 /** The state of a stream: whose it is, what that keeps, and the middleware that waits for its end. */
 interface Live {
   readonly owner: ToolEntry | SubscriptionsEntry
@@ -96,30 +97,31 @@ class SuiteServer implements Suite {
     this.#lint.mounted(this.#tools.own, log)
   }
 
-  async handleRequest (request: McpRequest, channel: Channel<unknown>): Promise<AnyOutcome> {
-    const prepared = this.#prepare(request, channel)
-    // Without waiting where nobody had to be asked: most calls are found at once.
-    const work = prepared instanceof Promise ? await prepared : prepared
-    if (this.#middleware.length === 0 || request.method === 'subscriptions/listen') return await work.run()
+  /** Synchronous where nobody has to be waited for: most calls are found at once, and many tools answer at once. */
+  handleRequest (request: McpRequest, channel: Channel<unknown>): Awaitable<AnyOutcome> {
+    return andThen(this.#prepare(request, channel), work => {
+      return this.#middleware.length === 0 || request.method === 'subscriptions/listen' ? work.run() : this.#surround(work, request, channel)
+    })
+  }
+
+  async #surround (work: Work, request: McpRequest, channel: Channel<unknown>): Promise<AnyOutcome> {
     const around = new Around(this.#middleware, { request, channel: channel as Channel, work, extensions: Object.keys(this.capabilities.extensions ?? {}) })
     const opened = await around.first()
     return opened === undefined ? await this.#settle(around, channel) : this.#hold(opened.live as Live, around, channel)
   }
 
-  async handleMessage (message: unknown, channel: Channel<unknown>, live: Live): Promise<MessageOutcome<Live>> {
+  handleMessage (message: unknown, channel: Channel<unknown>, live: Live): Awaitable<MessageOutcome<Live>> {
     const { owner, state, around, finished } = live
     // Before whatever else is in the mailbox, which may have been too full for the message that says so.
-    if (around?.isSettled === true) return await this.#settle(around, channel)
+    if (around?.isSettled === true) return this.#settle(around, channel)
     if (finished === true) return stream(live)
-    if (owner instanceof SubscriptionsEntry) {
-      const outcome = await owner.handleMessage(message, channel, state as Listened)
-      return outcome.type === 'stream' ? stream({ ...live, state: outcome.state }) : outcome
-    }
-    const outcome = await owner.handleMessage(message, channel, state, this.#defaults)
-    if (outcome.type === 'stream') return stream({ ...live, state: outcome.state })
-    if (around === undefined) return outcome
-    around.finish(outcome)
-    return stream({ ...live, finished: true })
+    const handled = owner instanceof SubscriptionsEntry ? owner.handleMessage(message, channel, state as Listened) : owner.handleMessage(message, channel, state, this.#defaults)
+    return andThen<MessageOutcome<unknown>, MessageOutcome<Live>>(handled, outcome => {
+      if (outcome.type === 'stream') return stream(outcome.state === state ? live : { ...live, state: outcome.state })
+      if (around === undefined || outcome.type === 'stop') return outcome
+      around.finish(outcome)
+      return stream({ ...live, finished: true })
+    })
   }
 
   async handleClose (context: RequestContext, { owner, state, around }: Live, reason: CloseReason): Promise<void> {
@@ -174,8 +176,7 @@ class SuiteServer implements Suite {
   }
 
   #prepareCall (request: RequestOf<'tools/call'>, channel: Channel<unknown>): Awaitable<Work> {
-    const found = this.#tools.find(request.params.name, channel)
-    return found instanceof Promise ? found.then(tool => this.#callOf(tool, request, channel)) : this.#callOf(found as ToolEntry | undefined, request, channel)
+    return andThen(this.#tools.find(request.params.name, channel), tool => this.#callOf(tool, request, channel))
   }
 
   #callOf (tool: ToolEntry | undefined, request: RequestOf<'tools/call'>, channel: Channel<unknown>): Work {
@@ -183,10 +184,7 @@ class SuiteServer implements Suite {
     if (!isInProcess(request)) tool.checkHeaders(request, channel)
     return {
       tool,
-      run: async () => {
-        const outcome = await tool.call(request, channel, this.#defaults)
-        return outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome
-      }
+      run: () => andThen(tool.call(request, channel, this.#defaults), outcome => outcome.type === 'stream' ? stream({ owner: tool, state: outcome.state }) : outcome)
     }
   }
 

@@ -1,3 +1,4 @@
+import { andThen, promiseOr } from '../awaitable.js'
 import { MCP_ERR_BAD_PROVIDER, McpError } from '../errors.js'
 import { badReturn, fail, isOutcome, result, stream } from '../outcome.js'
 import { ClientCapabilities, Tool as ToolSchema, toolResult, type JsonObject, type Tool } from '../protocol/index.js'
@@ -18,7 +19,7 @@ import type { RequestOutcome } from '../../types/outcome.js'
 import type { LogUpdate, ProgressUpdate, ToolDefinition, ToolProvider } from '../../types/providers.js'
 import type { RequestOf } from '../../types/request.js'
 import type { CallToolResult } from '../../types/results.js'
-import type { TypeBoxSchema } from '../../types/schema.js'
+import type { Awaitable, TypeBoxSchema } from '../../types/schema.js'
 
 /** A definition whose types nobody needs to know any more. */
 type AnyDefinition = ToolDefinition<unknown, unknown, unknown, unknown>
@@ -84,25 +85,23 @@ export class ToolEntry extends Provider {
   }
 
   /** Calls it: what the client must declare, arguments, the author's code, what that gave. */
-  async call ({ params }: RequestOf<'tools/call'>, channel: Channel<unknown>, defaults: ToolDefaults): Promise<ToolAnswer> {
+  call ({ params }: RequestOf<'tools/call'>, channel: Channel<unknown>, defaults: ToolDefaults): Awaitable<ToolAnswer> {
     const { requires, repairArguments = defaults.repairArguments } = this.definition
     if (requires !== undefined) channel.requireCapability(requires)
-    const reading = this.#arguments.read(params.arguments, repairArguments)
-    const read = reading instanceof Promise ? await reading : reading
-    if (!read.ok) {
+    return andThen(this.#arguments.read(params.arguments, repairArguments), read => {
+      if (read.ok) return this.#guard(channel, defaults, () => this.definition.call(read.value, channel))
       return result(toolResult.error(`The arguments do not fit:\n${read.issues.map(({ path, message }) => `${path} ${message}`).join('\n')}`))
-    }
-    return await this.#guard(channel, defaults, () => this.definition.call(read.value, channel))
+    })
   }
 
-  async handleMessage (message: unknown, channel: Channel<unknown>, live: unknown, defaults: ToolDefaults): Promise<ToolAnswer> {
+  handleMessage (message: unknown, channel: Channel<unknown>, live: unknown, defaults: ToolDefaults): Awaitable<ToolAnswer> {
     const { handleMessage } = this.definition
     if (handleMessage === undefined) return stream(live)
     if (this.#messages?.Check(message) === false) {
       channel.log.warn({ mcp: { tool: this.key } }, 'a message that does not fit the tool\'s schema was skipped')
       return stream(live)
     }
-    return await this.#guard(channel, defaults, () => handleMessage.call(this.definition, message, channel, live))
+    return this.#guard(channel, defaults, () => handleMessage.call(this.definition, message, channel, live))
   }
 
   /** A result, if it keeps the promise of the output; else a failure. */
@@ -115,18 +114,32 @@ export class ToolEntry extends Provider {
   }
 
   /** What the author's code throws stays in the log, unless it is an McpError, and what it gives is held against the contract. */
-  async #guard (channel: Channel<unknown>, defaults: ToolDefaults, work: () => unknown): Promise<ToolAnswer> {
-    let answer
+  #guard (channel: Channel<unknown>, defaults: ToolDefaults, work: () => unknown): Awaitable<ToolAnswer> {
+    let answer: unknown
     try {
-      answer = await work()
+      answer = promiseOr(work())
+    } catch (error) {
+      return this.#thrown(error, channel)
+    }
+    return answer instanceof Promise || isGenerator(answer) ? this.#await(answer, channel, defaults) : this.#check(answer, channel, defaults)
+  }
+
+  async #await (work: Promise<unknown> | Updates, channel: Channel<unknown>, defaults: ToolDefaults): Promise<ToolAnswer> {
+    let answer: unknown
+    try {
+      answer = await work
       if (isGenerator(answer)) answer = await this.#consume(answer, channel)
     } catch (error) {
-      if (error instanceof McpError) return fail(error)
-      // Whatever stops for a client that has gone is no fault.
-      if (!channel.signal.aborted) channel.log.error({ err: error, mcp: { tool: this.key } }, 'a tool threw')
-      return result(toolResult.error(MASKED))
+      return this.#thrown(error, channel)
     }
     return this.#check(answer, channel, defaults)
+  }
+
+  #thrown (error: unknown, { signal, log }: Channel<unknown>): ToolAnswer {
+    if (error instanceof McpError) return fail(error)
+    // Whatever stops for a client that has gone is no fault.
+    if (!signal.aborted) log.error({ err: error, mcp: { tool: this.key } }, 'a tool threw')
+    return result(toolResult.error(MASKED))
   }
 
   #check (answer: unknown, { log }: Channel<unknown>, defaults: ToolDefaults): ToolAnswer {

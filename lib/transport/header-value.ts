@@ -2,8 +2,6 @@ import { isUtf8 } from 'node:buffer'
 
 const PREFIX = '=?base64?'
 const SUFFIX = '?='
-/** Visible ASCII, space and tab: what a header value may have (RFC 9110, 5.5, without the obsolete bytes). */
-const PLAIN = /^[\x20-\x7e\t]*$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
 /**
@@ -12,13 +10,13 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
  */
 export function decodeHeaderValue (value: string): string | undefined {
   const text = trim(value)
-  if (!PLAIN.test(text)) return undefined
+  if (!isPlain(text)) return undefined
   return isEncoded(text) ? decodeBase64(text.slice(PREFIX.length, -SUFFIX.length)) : text
 }
 
 /** A header value that stands for this text: the text itself where that is safe, else Base64 of its UTF-8. */
 export function encodeHeaderValue (text: string): string {
-  const safe = PLAIN.test(text) && trim(text) === text && !isEncoded(text)
+  const safe = isPlain(text) && trim(text) === text && !isEncoded(text)
   return safe ? text : `${PREFIX}${Buffer.from(text).toString('base64')}${SUFFIX}`
 }
 
@@ -29,6 +27,15 @@ export function trim (value: string): string {
   while (from < to && isBlank(value.charCodeAt(from))) from++
   while (to > from && isBlank(value.charCodeAt(to - 1))) to--
   return value.slice(from, to)
+}
+
+/** Visible ASCII, space and tab: what a header value may have (RFC 9110, 5.5, without the obsolete bytes). Names are short, and a loop is faster for them than a pattern. */
+function isPlain (text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if ((code < 0x20 && code !== 0x09) || code > 0x7E) return false
+  }
+  return true
 }
 
 function isEncoded (text: string): boolean {

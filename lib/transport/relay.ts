@@ -1,6 +1,7 @@
 import { McpError } from '../errors.js'
 import { EventStream, type StreamOwner, type StreamSettings } from './event-stream.js'
 import { hasLeft, isLeaving, onceGone, whenFlushed } from './gone.js'
+import { inNextTurn, type Waiting } from './next-turn.js'
 import { sendBare, sendError, sendJson } from './reply.js'
 import { sseEvent } from './sse.js'
 import type { FastifyReply } from 'fastify'
@@ -20,7 +21,7 @@ export interface RelayOwner {
 }
 
 /** The output of one exchange onto one reply: one JSON body, or a stream of events. */
-export class Relay implements Sink, StreamOwner, Beating {
+export class Relay implements Sink, StreamOwner, Beating, Waiting {
   readonly #reply: FastifyReply
   readonly #codec: Codec
   readonly #answered: Answered
@@ -38,8 +39,8 @@ export class Relay implements Sink, StreamOwner, Beating {
   /** Why the response could not be handed to Fastify. */
   #broken: unknown
   #events = 0
-  /** Of a JSON answer. */
-  #jsonBytes = 0
+  /** A JSON answer. */
+  #json = ''
 
   constructor (reply: FastifyReply, codec: Codec, answered: Answered, accepted: Accepted, settings: StreamSettings, pulses: Pulses) {
     this.#reply = reply
@@ -53,7 +54,7 @@ export class Relay implements Sink, StreamOwner, Beating {
   get streaming (): boolean { return this.#stream !== undefined }
   get statusCode (): number { return this.#reply.statusCode }
   get events (): number { return this.#events }
-  get bytes (): number { return this.#jsonBytes + (this.#stream?.bytes ?? 0) }
+  get bytes (): number { return Buffer.byteLength(this.#json) + (this.#stream?.bytes ?? 0) }
   get bufferedBytes (): number { return this.#stream?.bufferedBytes ?? this.#reply.raw.writableLength }
   get leaving (): boolean { return isLeaving(this.#reply) }
   get timers (): number { return (this.#stream?.beats === true ? 1 : 0) + (this.#waits ? 1 : 0) }
@@ -65,6 +66,13 @@ export class Relay implements Sink, StreamOwner, Beating {
 
   /** For an exchange that goes on: notices when the client leaves, and opens a stream when it has been silent for long. */
   attend (): void {
+    if (hasLeft(this.#reply)) this.#gone()
+    else inNextTurn(this)
+  }
+
+  /** An async handler that has nothing to wait for has answered by now: nothing is set up for it, and nobody's leaving can be told of earlier. */
+  nextTurn (): void {
+    if (this.#over) return
     if (hasLeft(this.#reply)) return this.#gone()
     onceGone(this.#reply, () => { this.#gone() })
     // A listen opens with its acknowledgement and not before.
@@ -209,7 +217,7 @@ export class Relay implements Sink, StreamOwner, Beating {
 
   #count (json: string): void {
     this.#events++
-    this.#jsonBytes += Buffer.byteLength(json)
+    this.#json = json
   }
 
   // ---- the end

@@ -1,7 +1,7 @@
 import { isObject } from '../decode/envelope.js'
 import { traceEnd, type Traced } from '../observe.js'
 import { REVISION } from '../protocol/index.js'
-import { settle } from '../worker/settle.js'
+import { settle } from '../awaitable.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { McpError } from '../errors.js'
 import type { ExchangeEnd } from '../../types/exchange.js'

@@ -7,13 +7,14 @@ import { badReturn, isOutcome } from '../outcome.js'
 import { closing, isClose, stopping } from './ending.js'
 import { Mailbox } from './mailbox.js'
 import { createOffer } from './offer.js'
-import { settle } from './settle.js'
+import { promiseOr, settle } from '../awaitable.js'
 import type { Job } from './job.js'
 import type { Alive } from './registry.js'
 import type { Ending } from './sink.js'
 import type { Source } from '../../types/channel.js'
 import type { CloseReason, ExchangeEnd, ExchangeRef } from '../../types/exchange.js'
 import type { ErrorReason } from '../../types/errors.js'
+import type { McpRequest } from '../../types/request.js'
 import type { Awaitable } from '../../types/schema.js'
 
 /** After so many messages the loop lets I/O have its turn: a chain of microtasks would starve it. */
@@ -210,10 +211,13 @@ export class Worker implements Alive {
       if (request.method === 'server/discover') return this.#answer(offer.discover)
       if (listening?.idle === true) return this.#open()
     }
-    this.#init(state => {
-      const { server, channel } = this.#job
-      this.#call('handleRequest', () => server.handleRequest(request, channel, state), outcome => { this.#follow(outcome, 'handleRequest') })
-    })
+    if (this.#job.server.init === undefined) this.#requested(request, undefined)
+    else this.#init(state => { this.#requested(request, state) })
+  }
+
+  #requested (request: McpRequest, state: unknown): void {
+    const { server, channel } = this.#job
+    this.#call('handleRequest', () => server.handleRequest(request, channel, state), outcome => { this.#follow(outcome, 'handleRequest') })
   }
 
   #notified (): void {
@@ -237,16 +241,39 @@ export class Worker implements Alive {
     })
   }
 
-  /** Runs one callback; `then` is told what it gave, also when the exchange is over by then. */
-  #call<T> (callback: Callback, work: () => Awaitable<T>, then: (value: T) => void): void {
+  /**
+   * Runs one callback; `then` is told what it gave, also when the exchange is over by then. Whether it settled at once; if not, `later` is told when it has.
+   */
+  #call<T> (callback: Callback, work: () => Awaitable<T>, then: (value: T) => void, later?: () => void): boolean {
     const { request, httpRequest } = this.#job
     this.#running++
-    settle(() => traceCallback(callback, request, httpRequest, work), value => {
+    let given: T | Promise<T>
+    try {
+      given = promiseOr(traceCallback(callback, request, httpRequest, work))
+    } catch (error) {
+      this.#thrown(error)
+      this.#settled()
+      return true
+    }
+    if (given instanceof Promise) {
+      this.#await(given, then, later)
+      return false
+    }
+    then(given)
+    this.#settled()
+    return true
+  }
+
+  /** Apart from its caller, which so makes no closures for a callback that gives its value at once. */
+  #await<T> (promise: Promise<T>, then: (value: T) => void, later: (() => void) | undefined): void {
+    promise.then(value => {
       then(value)
       this.#settled()
+      later?.()
     }, error => {
       this.#thrown(error)
       this.#settled()
+      later?.()
     })
   }
 
@@ -304,30 +331,18 @@ export class Worker implements Alive {
 
   /** Whether it has settled; if not, the pump goes on when it does. */
   #handle (message: unknown): boolean {
-    const { server, channel, request, httpRequest } = this.#job
+    const { server, channel } = this.#job
     const { handleMessage } = server
     if (handleMessage === undefined) {
       this.#undelivered++
       this.#mailbox?.handled()
       return true
     }
-    let inTurn = true
-    let settled = false
-    const goOn = (): void => {
-      settled = true
-      this.#settled()
+    const settled = this.#call('handleMessage', () => handleMessage.call(server, message, channel, this.#live?.state), outcome => { this.#follow(outcome, 'handleMessage') }, () => {
       this.#mailbox?.handled()
-      if (!inTurn) this.#pump()
-    }
-    this.#running++
-    settle(() => traceCallback('handleMessage', request, httpRequest, () => handleMessage.call(server, message, channel, this.#live?.state)), outcome => {
-      this.#follow(outcome, 'handleMessage')
-      goOn()
-    }, error => {
-      this.#thrown(error)
-      goOn()
+      this.#pump()
     })
-    inTurn = false
+    if (settled) this.#mailbox?.handled()
     return settled
   }
 
@@ -406,11 +421,15 @@ export class Worker implements Alive {
     this.#cause = cause
     this.#reason = reason
     if (isClose(cause) && this.#controller !== undefined) this.#abort()
-    // Whatever an emitter does when a listener leaves it, the others are to be left too.
-    for (const source of this.#sources ?? []) settle(() => { source.stop() }, ignore, error => { this.#log(error, 'a source could not be stopped') })
-    this.#undelivered += this.#mailbox?.close() ?? 0
+    if (this.#sources !== undefined) this.#stopSources(this.#sources)
+    if (this.#mailbox !== undefined) this.#undelivered += this.#mailbox.close()
     if (this.#running === 0) this.#windUp()
     return true
+  }
+
+  /** Whatever an emitter does when a listener leaves it, the others are left too. */
+  #stopSources (sources: ReadonlySet<HeldSource>): void {
+    for (const source of sources) settle(() => { source.stop() }, ignore, error => { this.#log(error, 'a source could not be stopped') })
   }
 
   #windUp (): void {

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { settle } from '../../lib/worker/settle.js'
+import { settle } from '../lib/awaitable.js'
 
 function record () {
   const seen: unknown[] = []
