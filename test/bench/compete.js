@@ -5,32 +5,41 @@ import { median, row } from './table.js'
 /** The share of its core that a server has when nothing but the load holds it back. */
 const FULL = 0.9
 
-/** Gives each of the entrants, `[kind, tool]`, its turn in every round; the first to go is another each time. */
+/**
+ * Gives each of the entrants, `[kind, tool]`, its turn in every round; the first to go is another each time. Each turn has a process of its own: two of
+ * the same server differ by up to 8 %, for as long as they live.
+ */
 export async function compete ({ rounds, roundMs, nodeOptions, connections, warmUp }, entrants) {
   const load = startLoad()
-  const running = await Promise.all(Object.entries(entrants).map(async ([name, [kind, tool]]) => {
-    return { name, tool, server: await startServer(kind, nodeOptions), rates: [], costs: [] }
-  }))
-  await checkSame(load, running)
-
-  // By their number, since the compiler goes by it and a slow machine gets there late.
-  for (const { server, tool } of running) await load.call('callTimes', server.port, tool, connections, warmUp, warmUp)
+  const results = Object.entries(entrants).map(([name, [kind, tool]]) => ({ name, kind, tool, rates: [], costs: [], answer: undefined }))
   const shares = []
   for (let round = 0; round < rounds; round++) {
-    for (let turn = 0; turn < running.length; turn++) {
-      const { server, tool, rates, costs } = running[(round + turn) % running.length]
-      const before = await server.call('cpu')
-      const { count, seconds } = await load.call('callFor', server.port, tool, connections, roundMs)
-      const cpu = await server.call('cpu') - before
-      rates.push(count / seconds)
-      costs.push(cpu / count)
-      shares.push(cpu / (seconds * 1e6))
+    for (let turn = 0; turn < results.length; turn++) {
+      const entrant = results[(round + turn) % results.length]
+      const { rate, cost, share } = await measure(entrant)
+      entrant.rates.push(rate)
+      entrant.costs.push(cost)
+      shares.push(share)
     }
+    checkSame(results)
   }
+  await load.stop()
   const share = median(shares)
   if (share < FULL) console.log(`NOTE: the servers had ${Math.round(share * 100)} % of their core: something else runs here, and these ratios say little`)
-  await Promise.all([load, ...running.map(({ server }) => server)].map(async process => { await process.stop() }))
-  return Object.fromEntries(running.map(({ name, rates, costs }) => [name, { rates, costs }]))
+  return Object.fromEntries(results.map(({ name, rates, costs }) => [name, { rates, costs }]))
+
+  async function measure (entrant) {
+    const { kind, tool } = entrant
+    const server = await startServer(kind, nodeOptions)
+    entrant.answer ??= normalize(await load.call('probe', server.port, tool))
+    // By their number, since the compiler goes by it and a slow machine gets there late.
+    await load.call('callTimes', server.port, tool, connections, warmUp, warmUp)
+    const before = await server.call('cpu')
+    const { count, seconds } = await load.call('callFor', server.port, tool, connections, roundMs)
+    const cpu = await server.call('cpu') - before
+    await server.stop()
+    return { rate: count / seconds, cost: cpu / count, share: cpu / (seconds * 1e6) }
+  }
 }
 
 /** How many units each did in a second. */
@@ -48,10 +57,9 @@ export function compareCpu (subject, base, ours) {
 }
 
 /** What is compared must say the same. Whether a stream goes out in chunks, and in which, is each server's affair. */
-async function checkSame (load, running) {
-  const answers = await Promise.all(running.map(async ({ server, tool }) => normalize(await load.call('probe', server.port, tool))))
-  const odd = answers.findIndex(answer => answer !== answers[0])
-  if (odd !== -1) throw new Error(`The servers differ:\n${answers[0]}\n${answers[odd]}`)
+function checkSame (results) {
+  const odd = results.find(({ answer }) => answer !== results[0].answer)
+  if (odd !== undefined) throw new Error(`The servers differ:\n${results[0].answer}\n${odd.answer}`)
 }
 
 function normalize (response) {
