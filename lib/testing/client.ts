@@ -1,21 +1,25 @@
 import { Agent } from 'node:http'
 import { REVISION, type JsonObject } from '../protocol/index.js'
-import { composeBody, composeHeaders, composeParams, flattenHeaders, ResponseReader, sendUntilComplete, type Retry } from './message.js'
-import { listen, SocketStream, type Address, type Outgoing } from './socket.js'
+import { CurrentDialect, type Dialect, type Outgoing } from './dialect.js'
+import { flattenHeaders, ResponseReader, sendUntilComplete } from './message.js'
+import { SessionDialect } from './session-dialect.js'
+import { listen, SocketStream, type Address } from './socket.js'
 import type { FastifyInstance } from 'fastify'
 import type { McpMethod, ParamsOf, ProtocolVersion } from '../../types/request.js'
 import type { TestAnswer, TestClient, TestRequestOptions, TestStream } from './types.js'
 
 /**
- * An MCP client of one app, for its tests. `path`: default the app's only mount. `protocolVersion`: for now the current revision alone, which is the
- * default.
+ * An MCP client of one app, for its tests. `path`: default the app's only mount. `protocolVersion`: default 2026-07-28.
+ *
+ * A client of a 2025 revision opens a session before its first request, with the capabilities that are given here; `close` ends it. A log level is set for
+ * the session, `open('subscriptions/listen')` is the stream of a GET, after a `resources/subscribe` for each URI, and the key that `respond` gets is the id of
+ * the server's request, which is answered as an unknown method where there is no `respond`.
  */
 export function createTestClient (
   app: FastifyInstance, options: TestRequestOptions & { readonly path?: string, readonly protocolVersion?: ProtocolVersion } = {}
 ): TestClient {
   const { path, protocolVersion = REVISION, ...defaults } = options
-  if (protocolVersion !== REVISION) throw new Error(`A test client speaks ${REVISION} alone, and not ${protocolVersion} yet`)
-  return new InjectClient(app, path, defaults)
+  return new InjectClient(app, path, protocolVersion, { ...defaults, headers: lowerCase(defaults.headers) })
 }
 
 class InjectClient implements TestClient {
@@ -26,21 +30,30 @@ class InjectClient implements TestClient {
   readonly #agent = new Agent({ keepAlive: false })
   readonly #streams = new Set<SocketStream<McpMethod>>()
   #address: Promise<Address> | undefined
-  #requests = 0
+  readonly #dialect: Dialect
 
-  constructor (app: FastifyInstance, path: string | undefined, defaults: TestRequestOptions) {
+  constructor (app: FastifyInstance, path: string | undefined, version: ProtocolVersion, defaults: TestRequestOptions) {
     this.#app = app
     this.#path = path
     this.#defaults = defaults
+    this.#dialect = version === REVISION
+      ? new CurrentDialect()
+      : new SessionDialect(version, defaults, async outgoing => {
+        const { statusCode, headers, body } = await this.#inject(outgoing)
+        const chunks: Uint8Array[] = []
+        for await (const chunk of body) chunks.push(chunk)
+        return { statusCode, headers, text: Buffer.concat(chunks).toString() }
+      })
   }
 
   async request<M extends McpMethod> (method: M, params: ParamsOf<M>, options: TestRequestOptions = {}): Promise<TestAnswer<M>> {
     const merged = this.#merge(options)
     const notifications: JsonObject[] = []
+    await this.#dialect.prepare(method, params, merged)
     return await sendUntilComplete<M, TestAnswer<M>>(merged.respond, async retry => {
-      const { statusCode, headers, rawPayload } = await this.#inject(this.#compose(method, params, merged, retry))
-      const reader = new ResponseReader<M>(headers['content-type'], notification => { notifications.push(notification) })
-      reader.write(rawPayload)
+      const { statusCode, headers, body } = await this.#inject(this.#dialect.compose(method, params, merged, retry))
+      const reader = new ResponseReader<M>(headers['content-type'], message => { if (!this.#dialect.take(message, merged)) notifications.push(message) })
+      for await (const chunk of body) reader.write(chunk)
       return { statusCode, headers, notifications, ...reader.end() }
     })
   }
@@ -48,9 +61,10 @@ class InjectClient implements TestClient {
   async open<M extends McpMethod> (method: M, params: ParamsOf<M>, options: TestRequestOptions = {}): Promise<TestStream<M>> {
     const merged = this.#merge(options)
     const path = await this.#findPath()
+    await this.#dialect.prepare(method, params, merged)
     this.#address ??= listen(this.#app)
     const target = { ...await this.#address, path, agent: this.#agent }
-    const stream = new SocketStream<M>(target, retry => this.#compose(method, params, merged, retry), merged.respond)
+    const stream = new SocketStream<M>(target, retry => this.#dialect.compose(method, params, merged, retry), merged.respond, message => this.#dialect.take(message, merged))
     this.#streams.add(stream)
     const forget = (): void => { this.#streams.delete(stream) }
     stream.answer.then(forget, forget)
@@ -59,8 +73,8 @@ class InjectClient implements TestClient {
   }
 
   async notify (method: string, params?: JsonObject): Promise<{ readonly statusCode: number }> {
-    const headers = composeHeaders(method, params ?? {}, this.#defaults.headers)
-    const { statusCode } = await this.#inject({ headers, body: composeBody(undefined, method, params) })
+    await this.#dialect.prepare(method, {}, this.#defaults)
+    const { statusCode } = await this.#inject(this.#dialect.composeNotification(method, params, this.#defaults))
     return { statusCode }
   }
 
@@ -68,20 +82,16 @@ class InjectClient implements TestClient {
     const streams = [...this.#streams]
     for (const stream of streams) stream.vanish()
     await Promise.allSettled(streams.map(async stream => await stream.answer))
+    await this.#dialect.end()
   }
 
   #merge (options: TestRequestOptions): TestRequestOptions {
-    return { ...this.#defaults, ...options, headers: { ...lowerCase(this.#defaults.headers), ...lowerCase(options.headers) } }
+    return { ...this.#defaults, ...options, headers: { ...this.#defaults.headers, ...lowerCase(options.headers) } }
   }
 
-  #compose (method: McpMethod, params: object, options: TestRequestOptions, retry: Retry): Outgoing {
-    const composed = composeParams(params, options, retry)
-    return { headers: composeHeaders(method, composed, options.headers), body: composeBody(++this.#requests, method, composed) }
-  }
-
-  async #inject ({ headers, body }: Outgoing): Promise<{ readonly statusCode: number, readonly headers: Record<string, string>, readonly rawPayload: Buffer }> {
-    const response = await this.#app.inject({ method: 'POST', url: await this.#findPath(), headers, payload: body })
-    return { statusCode: response.statusCode, headers: flattenHeaders(response.headers), rawPayload: response.rawPayload }
+  async #inject ({ verb, headers, body }: Outgoing): Promise<{ readonly statusCode: number, readonly headers: Record<string, string>, readonly body: AsyncIterable<Uint8Array> }> {
+    const response = await this.#app.inject({ method: verb, url: await this.#findPath(), headers, ...(body !== undefined && { payload: body }), payloadAsStream: true })
+    return { statusCode: response.statusCode, headers: flattenHeaders(response.headers), body: response.stream() }
   }
 
   async #findPath (): Promise<string> {

@@ -62,15 +62,16 @@ export function composeBody (id: RequestId | undefined, method: string, params: 
 
 /** Reads one response, JSON or SSE, in pieces. */
 export class ResponseReader<M extends McpMethod> {
-  readonly #onNotification: (notification: JsonObject) => void
+  readonly #onMessage: (message: JsonObject) => void
   readonly #sse: SseParser | undefined
   readonly #json: boolean
   readonly #decoder = new TextDecoder()
   #text = ''
   #reply: Reply<M> = {}
 
-  constructor (contentType: string | undefined, onNotification: (notification: JsonObject) => void, onComment?: () => void) {
-    this.#onNotification = onNotification
+  /** `onMessage` is told of whatever is no answer. */
+  constructor (contentType: string | undefined, onMessage: (message: JsonObject) => void, onComment?: () => void) {
+    this.#onMessage = onMessage
     this.#sse = isType(contentType, 'text/event-stream') ? new SseParser(onComment) : undefined
     this.#json = isType(contentType, 'application/json')
   }
@@ -87,7 +88,7 @@ export class ResponseReader<M extends McpMethod> {
   }
 
   #take (message: JsonValue): void {
-    if (isObject(message) && typeof message['method'] === 'string') this.#onNotification(message)
+    if (isObject(message) && typeof message['method'] === 'string') this.#onMessage(message)
     else this.#reply = readReply<M>(message)
   }
 }

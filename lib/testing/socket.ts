@@ -1,6 +1,7 @@
 import { createDeferred, type Deferred } from '../deferred.js'
 import { request as httpRequest, Server, type Agent, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http'
 import { flattenHeaders, ResponseReader, sendUntilComplete, type Retry } from './message.js'
+import type { Outgoing } from './dialect.js'
 import type { FastifyInstance } from 'fastify'
 import type { JsonObject } from '../protocol/index.js'
 import type { McpMethod } from '../../types/request.js'
@@ -20,8 +21,6 @@ export async function listen (app: FastifyInstance): Promise<Address> {
   return { host: host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host, port }
 }
 
-/** One round of a request: what goes out for it. */
-export interface Outgoing { readonly headers: Readonly<Record<string, string>>, readonly body: string }
 type Head = Awaited<TestStream<McpMethod>['head']>
 
 /** A request over a socket, with all its rounds. */
@@ -31,6 +30,7 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
   /** Resolves when the first round has been sent, rejects when that failed. */
   readonly sent: Promise<void>
   readonly #target: RequestOptions
+  readonly #isTaken: (message: JsonObject) => boolean
   readonly #heads = createQuiet<Head>()
   readonly #sends = createQuiet<void>()
   readonly #notifications: JsonObject[] = []
@@ -47,8 +47,13 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
   /** Rejects the current round. */
   #abandon: (reason: Error) => void = ignore
 
-  constructor (target: Address & { readonly path: string, readonly agent: Agent }, compose: (retry: Retry) => Outgoing, respond: TestRequestOptions['respond']) {
+  /** `isTaken`: whether a message is somebody else's, and no notification. */
+  constructor (
+    target: Address & { readonly path: string, readonly agent: Agent }, compose: (retry: Retry) => Outgoing, respond: TestRequestOptions['respond'],
+    isTaken: (message: JsonObject) => boolean
+  ) {
     this.#target = target
+    this.#isTaken = isTaken
     this.head = this.#heads.promise
     this.sent = this.#sends.promise
     this.answer = sendUntilComplete<M, TestAnswer<M>>(respond, async retry => await this.#round(compose(retry)))
@@ -123,11 +128,11 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
     this.#end()
   }
 
-  async #round ({ headers, body }: Outgoing): Promise<TestAnswer<M>> {
+  async #round ({ verb, headers, body }: Outgoing): Promise<TestAnswer<M>> {
     if (this.#left) throw new Error('The client has left')
     return await new Promise((resolve, reject) => {
       this.#abandon = reject
-      this.#request = httpRequest({ ...this.#target, method: 'POST', headers: { connection: 'keep-alive', ...headers, 'content-length': Buffer.byteLength(body) } })
+      this.#request = httpRequest({ ...this.#target, method: verb, headers: { connection: 'keep-alive', ...headers, ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }) } })
         .on('error', reject)
         .on('finish', this.#sends.resolve)
         .on('response', response => { this.#read(response, resolve, reject) })
@@ -137,8 +142,9 @@ export class SocketStream<M extends McpMethod> implements TestStream<M> {
 
   #read (response: IncomingMessage, resolve: (answer: TestAnswer<M>) => void, reject: (error: Error) => void): void {
     const head: Head = { statusCode: response.statusCode as number, headers: flattenHeaders(response.headers) }
-    const reader = new ResponseReader<M>(head.headers['content-type'], notification => {
-      this.#notifications.push(notification)
+    const reader = new ResponseReader<M>(head.headers['content-type'], message => {
+      if (this.#isTaken(message)) return
+      this.#notifications.push(message)
       this.#wake()
     }, () => { this.#comments++ })
     // An error that is thrown in a listener would be the process's.

@@ -173,12 +173,6 @@ test('an app with no mount, or with several, needs the path', async t => {
   t.equal((await createTestClient(two, { path: '/b' }).request('tools/list', {})).statusCode, 200)
 })
 
-test('a client of another revision is refused', async t => {
-  const app = await mount(t, { server: echo })
-  t.throws(() => createTestClient(app, { protocolVersion: '2025-11-25' }), { message: /speaks 2026-07-28 alone, and not 2025-11-25/ })
-  t.ok(createTestClient(app, { protocolVersion: '2026-07-28' }))
-})
-
 test('a notification is accepted, with params and without', async t => {
   const client = createTestClient(await mount(t, { server: echo }), { headers: { 'x-a': 'b' } })
   t.strictSame(await client.notify('notifications/cancelled', { requestId: 1 }), { statusCode: 202 })
