@@ -30,6 +30,6 @@ export function promiseOr<T> (given: Awaitable<T>): T | Promise<T> {
   return isThenable(given) && !(given instanceof Promise) ? Promise.resolve(given) : given
 }
 
-function isThenable<T> (value: Awaitable<T>): value is Promise<T> {
+export function isThenable<T> (value: Awaitable<T>): value is Promise<T> {
   return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
 }

@@ -46,6 +46,7 @@ export function withArg<Arg, Base, Live, Msg> (server: Server<Arg, Base, Live, M
     ...(server.instructions !== undefined && { instructions: server.instructions }),
     ...(server.cache !== undefined && { cache: server.cache }),
     ...(server.capabilities !== undefined && { capabilities: typeof server.capabilities === 'function' ? server.capabilities.bind(server) : server.capabilities }),
+    ...(server.buses !== undefined && { buses: server.buses }),
     ...(setup !== undefined && { setup: (fastify: Parameters<typeof setup>[0]) => setup.call(server, fastify, arg) }),
     ...(init !== undefined && { init: (_arg: undefined, context: Parameters<typeof init>[1]) => init.call(server, arg, context) }),
     handleRequest: server.handleRequest.bind(server),

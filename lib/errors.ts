@@ -16,6 +16,11 @@ export const MCP_ERR_BAD_PROVIDER: FastifyErrorConstructor<{ code: 'MCP_ERR_BAD_
 /** A callback returned something outside its union: a crash, never the client's fault. */
 export const MCP_ERR_BAD_RETURN: FastifyErrorConstructor<{ code: 'MCP_ERR_BAD_RETURN' }, [callback: string, problem: string]> =
   createError('MCP_ERR_BAD_RETURN', '%s returned %s')
+/** Nothing comes back from a message bus that a mount cannot do without: `ready()` rejects. What the bus said, if it did, is the `cause`. */
+export const MCP_ERR_BUS_DOWN: FastifyErrorConstructor<{ code: 'MCP_ERR_BUS_DOWN' }, [bus: string, ms: string]> = createError(
+  'MCP_ERR_BUS_DOWN',
+  'Nothing came back from the message bus %s within %s ms: look at whether its address is right, its broker is reached and what is emitted comes to the process itself'
+)
 /** A header was set after the head of the response had left. */
 export const MCP_ERR_HEAD_SENT: FastifyErrorConstructor<{ code: 'MCP_ERR_HEAD_SENT' }, [header: string]> =
   createError('MCP_ERR_HEAD_SENT', 'The head of the response has been sent; header "%s" comes too late')

@@ -1,7 +1,7 @@
 export { genMcp, genMcp as default } from './plugin.js'
 export { defineServer, messageType, routeRequests, withArg } from './define-server.js'
 export { fail, inputRequired, result, stop, stream } from './outcome.js'
-export { McpError, MCP_ERR_BAD_OPTION, MCP_ERR_BAD_PROVIDER, MCP_ERR_BAD_RETURN, MCP_ERR_HEAD_SENT } from './errors.js'
+export { McpError, MCP_ERR_BAD_OPTION, MCP_ERR_BAD_PROVIDER, MCP_ERR_BAD_RETURN, MCP_ERR_BUS_DOWN, MCP_ERR_HEAD_SENT } from './errors.js'
 export { createMessage, elicitForm, elicitUrl, listRoots } from './channel/questions.js'
 export { createSuite } from './suite/suite.js'
 export { defineTool } from './suite/tool.js'

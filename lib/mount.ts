@@ -4,8 +4,9 @@ import { createOffer, type Offer } from './worker/offer.js'
 import { Registry } from './worker/registry.js'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import { readOptions, type Registration, type Settings } from './options.js'
+import type { BusProbe } from './bus-probe.js'
 import type { AnyServer } from './worker/job.js'
-import type { TokenSealer } from '../types/channel.js'
+import type { MessageBus, TokenSealer } from '../types/channel.js'
 
 /** One registration of the plugin: what is worked out at boot and shared by all its exchanges. */
 export interface Mount {
@@ -22,6 +23,8 @@ export interface Mount {
   draining: boolean
   /** Who serves the clients of older revisions, if anybody does. */
   otherEra: OtherEra | undefined
+  /** Undefined where there is no bus to probe. */
+  probe: BusProbe | undefined
 }
 
 /** What answers requests of other revisions than the current one, on the same routes. */
@@ -30,6 +33,8 @@ export interface OtherEra {
   post (httpRequest: FastifyRequest, reply: FastifyReply): boolean
   /** The verbs that are served beside POST. */
   readonly verbs: Readonly<Record<string, (httpRequest: FastifyRequest, reply: FastifyReply) => void>>
+  /** What it cannot do without, if anything. */
+  readonly bus: MessageBus | undefined
 }
 
 const mounts = new WeakMap<AnyServer, Mount>()
@@ -61,7 +66,8 @@ export function createMount ({ server, arg, settings }: Registration, log: Fasti
     tokens: createTokens(settings, log),
     registry: new Registry(),
     draining: false,
-    otherEra: undefined
+    otherEra: undefined,
+    probe: undefined
   }
 }
 

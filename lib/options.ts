@@ -5,7 +5,7 @@ import { compileTypeBox, firstProblem } from './schema.js'
 import type { FastifyRequest, RouteShorthandOptions } from 'fastify'
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyServer } from './worker/job.js'
-import type { TokenSealer } from '../types/channel.js'
+import type { MessageBus, TokenSealer } from '../types/channel.js'
 import type { ExchangeEnd } from '../types/exchange.js'
 import type { GenMcpOptions, Limits } from '../types/options.js'
 import type { CacheHint } from '../types/results.js'
@@ -23,13 +23,18 @@ export interface Settings {
   readonly tokens: TokenSealer | undefined
   readonly limits: Required<Limits> & { /** seconds */ readonly retryAfter: number }
   readonly sendServerInfo: boolean
+  /** Undefined: no bus is probed. */
+  readonly busProbe: ProbeSettings | undefined
   readonly onEnd: ((end: ExchangeEnd, httpRequest: FastifyRequest) => void) | undefined
 }
+
+export type ProbeSettings = Required<Exclude<NonNullable<GenMcpOptions['busProbe']>, false>>
 
 /** All that a registration says. */
 export interface Registration {
   readonly prefix: string
   readonly path: string | undefined
+  readonly health: string | undefined
   readonly route: Pick<RouteShorthandOptions, 'bodyLimit' | 'constraints' | 'onRequest' | 'preHandler' | 'logLevel' | 'logSerializers'>
   readonly server: AnyServer
   readonly arg: unknown
@@ -56,6 +61,7 @@ export const isTimeLimit: Check = value => isInteger(value, 1, MAX_TIMEOUT) ? un
 export const isCount: Check = value => isInteger(value, 1, Number.MAX_SAFE_INTEGER) ? undefined : 'must be a whole number from 1'
 const isPath: Check = value => typeof value === 'string' && /^\/[^:*?#\s]*$/.test(value) ? undefined : 'must begin with / and have no parameter, wildcard or query'
 const isHook: Check = value => [value].flat().every(hook => typeof hook === 'function') ? undefined : 'must be a function, or a list of functions'
+const isOptions: Check = value => typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'must be an object'
 const isAnything: Check = () => undefined
 
 /** Every option of ours, with what it may be. `server` is looked at apart. */
@@ -77,10 +83,12 @@ const options: Readonly<Record<keyof GenMcpOptions | 'prefix' | 'logLevel' | 'lo
   principal: isFunction,
   secrets: checkSecrets,
   tokens: value => isSealer(value) ? undefined : 'must have the functions seal and open',
-  limits: value => typeof value === 'object' && value !== null && !Array.isArray(value) ? undefined : 'must be an object',
+  limits: isOptions,
   // Read by what serves it.
   legacy: isAnything,
   sendServerInfo: isBoolean,
+  health: isPath,
+  busProbe: value => value === false || isOptions(value) === undefined ? undefined : 'must be false or an object',
   onEnd: isFunction
 }
 
@@ -94,16 +102,19 @@ const limits: Readonly<Record<keyof Limits, Check>> = {
   drain: isDuration
 }
 
+const probe: Readonly<Record<keyof ProbeSettings, Check>> = { timeout: isTimeLimit, interval: isDuration }
+
 /** Reads what was given to `register`, or throws MCP_ERR_BAD_OPTION with the path of the option. */
 export function readOptions (raw: Raw): Registration {
   checkAll(options, raw, '')
   if (raw['secrets'] !== undefined && raw['tokens'] !== undefined) throw new MCP_ERR_BAD_OPTION('tokens', 'is instead of secrets: give one of them')
   // Each option has been checked on the line above, so that this is what it says.
   const given = raw as unknown as GenMcpOptions & Registration['route'] & { readonly prefix?: string }
-  const { prefix = '', path, bodyLimit, constraints, onRequest, preHandler, logLevel, logSerializers } = given
+  const { prefix = '', path, health, bodyLimit, constraints, onRequest, preHandler, logLevel, logSerializers } = given
   return {
     prefix,
     path,
+    health,
     // Fastify's options are Fastify's to check; an undefined one would count as given.
     route: omitUndefined({ bodyLimit, constraints, onRequest, preHandler, logLevel, logSerializers }) as Registration['route'],
     ...readServer(raw),
@@ -136,8 +147,15 @@ function fillIn (given: GenMcpOptions): Settings {
       ...omitUndefined(given.limits ?? {})
     },
     sendServerInfo: given.sendServerInfo ?? true,
+    busProbe: readProbe(given.busProbe),
     onEnd: given.onEnd
   }
+}
+
+function readProbe (given: GenMcpOptions['busProbe'] = {}): ProbeSettings | undefined {
+  if (given === false) return undefined
+  checkOnly(probe, given, 'busProbe.')
+  return { timeout: given.timeout ?? 5_000, interval: given.interval ?? 30_000 }
 }
 
 // ---- the server and its arg
@@ -175,6 +193,7 @@ function checkServer (value: unknown, path: string): AnyServer {
     checkWire(ServerCapabilities, server['capabilities'], `${path}.capabilities`)
     checkExtensions(server['capabilities'] as ServerCapabilities | undefined, `${path}.capabilities.extensions`)
   }
+  checkBuses(server['buses'], `${path}.buses`)
   for (const name of ['arg', 'messages']) checkTypeBox(server[name], `${path}.${name}`)
   // The callbacks are there; what they take and give is the author's promise, which the worker holds against the contract at each return.
   return value as AnyServer
@@ -184,6 +203,13 @@ function checkServer (value: unknown, path: string): AnyServer {
 function checkExtensions (capabilities: ServerCapabilities | undefined, path: string): void {
   const stranger = Object.keys(capabilities?.extensions ?? {}).find(name => !isExtension(name))
   if (stranger !== undefined) throw new MCP_ERR_BAD_OPTION(`${path}.${stranger}`, 'must have a prefix, as com.example/name has')
+}
+
+function checkBuses (buses: unknown, path: string): void {
+  if (buses === undefined) return
+  if (!Array.isArray(buses)) throw new MCP_ERR_BAD_OPTION(path, 'must be a list')
+  const misfit = buses.findIndex(bus => !isBus(bus))
+  if (misfit !== -1) throw new MCP_ERR_BAD_OPTION(`${path}[${misfit}]`, 'must have the functions on, removeListener and emit')
 }
 
 function checkWire (schema: TSchema, value: unknown, path: string): void {
@@ -260,6 +286,11 @@ function isHost (text: string): boolean {
 function isSealer (value: unknown): boolean {
   const { seal, open } = (value ?? {}) as Partial<TokenSealer>
   return typeof seal === 'function' && typeof open === 'function'
+}
+
+function isBus (value: unknown): boolean {
+  const { on, removeListener, emit } = (value ?? {}) as Partial<MessageBus>
+  return [on, removeListener, emit].every(member => typeof member === 'function')
 }
 
 function isCacheHint (value: unknown): boolean {

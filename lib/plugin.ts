@@ -1,10 +1,13 @@
 import fp from 'fastify-plugin'
+import { probeBuses } from './bus-probe.js'
 import { createJsonParser } from './decode/json.js'
-import { McpError } from './errors.js'
+import { MCP_ERR_BAD_OPTION, McpError } from './errors.js'
+import { addHealth } from './health.js'
+import { warnOfKeepAlive } from './keep-alive.js'
 import { serveLegacy } from './legacy/routes.js'
 import { createMount, rememberMount, type Mount } from './mount.js'
 import { INVALID_REQUEST } from './protocol/index.js'
-import { DEFAULT_DRAIN, readOptions, type Registration } from './options.js'
+import { DEFAULT_DRAIN, MAX_TIMEOUT, readOptions, type Registration } from './options.js'
 import { createErrorHandler, createLastResort } from './transport/answer-error.js'
 import { createCodec } from './transport/codec.js'
 import { createGuard } from './transport/guard.js'
@@ -30,16 +33,20 @@ const plugin: FastifyPluginAsync<GenMcpOptions> = async (fastify, rawOptions) =>
   rememberMount(mount)
   mount.otherEra = serveLegacy(fastify, mount, registration.legacy)
   await registration.server.setup?.(fastify, registration.arg)
+  probeBuses(fastify, mount)
 
-  const { prefix, path, server, settings } = registration
+  const { prefix, path, health, route, server, settings } = registration
   const codec = createCodec(settings.sendServerInfo ? server.info : undefined)
   await fastify.register(async outer => {
     // Fastify turns to the handler outside when what the one inside sends fails.
     outer.setErrorHandler(createLastResort(codec))
     await outer.register(async child => { addRoutes(child, registration, mount, codec) })
     const url = outer.prefix + (path ?? (prefix === '' ? DEFAULT_PATH : ''))
-    publish(fastify, { path: url, gauges: () => mount.registry.gauges() }, createDrain(fastify, mount))
+    publish(fastify, { path: url, gauges: () => ({ ...mount.registry.gauges(), busesDown: mount.probe?.down ?? 0 }) }, createDrain(fastify, mount))
   }, { prefix })
+  // Beside the mount, so that what answers and refuses there has no say here.
+  if (health !== undefined) await fastify.register(async child => { addHealth(child, healthUrls(child, health, registration), mount, route) }, { prefix })
+  fastify.addHook('onReady', async () => { warnOfKeepAlive(fastify) })
   fastify.addHook('preClose', async () => {
     // All at once: Fastify runs the hooks one after the other, and bounds them together.
     await Promise.all(mountsOf(fastify).map(async ({ drain }) => { await drain() }))
@@ -59,11 +66,13 @@ function addRoutes (child: FastifyInstance, { route, prefix, path }: Registratio
   const handler = createPost(mount, codec)
   const others = Object.entries(mount.otherEra?.verbs ?? {})
   const served = ['POST', ...others.map(([verb]) => verb)]
+  // A stream that is held open is no handler that has hung. Fastify takes no 0.
+  const unbounded = (child.initialConfig as { handlerTimeout?: number }).handlerTimeout === 0 ? {} : { handlerTimeout: MAX_TIMEOUT }
   const refuseVerb = createRefusal(served)
   const refused = child.supportedMethods.filter(method => !served.includes(method))
   for (const url of urlsOf(child, prefix, path)) {
     child.route({ ...route, ...shared, method: 'POST', url, handler })
-    for (const [method, handler] of others) child.route({ ...route, ...shared, method: method as HTTPMethods, url, handler })
+    for (const [method, handler] of others) child.route({ ...route, ...shared, ...unbounded, method: method as HTTPMethods, url, handler })
     child.route({
       ...shared,
       ...(route.constraints !== undefined && { constraints: route.constraints }),
@@ -92,6 +101,15 @@ function urlsOf (child: FastifyInstance, prefix: string, path: string | undefine
   return url === '' ? ['/'] : (routerOptions?.ignoreTrailingSlash ?? ignoreTrailingSlash) === true ? [url] : [url, `${url}/`]
 }
 
+function healthUrls (child: FastifyInstance, health: string, { prefix, path }: Registration): readonly string[] {
+  const { caseSensitive, routerOptions } = child.initialConfig
+  const asRouted = (url: string): string => (routerOptions?.caseSensitive ?? caseSensitive) === false ? url.toLowerCase() : url
+  const urls = urlsOf(child, prefix, health)
+  const taken = urlsOf(child, prefix, path).map(asRouted)
+  if (urls.some(url => taken.includes(asRouted(url)))) throw new MCP_ERR_BAD_OPTION('health', 'must be another path than that of the mount')
+  return urls
+}
+
 /** What ends a mount, once, however often it is called. */
 function createDrain ({ initialConfig, log }: FastifyInstance, mount: Mount): () => Promise<void> {
   const { drain } = mount.settings.limits
@@ -103,6 +121,7 @@ function createDrain ({ initialConfig, log }: FastifyInstance, mount: Mount): ()
   let drained: Promise<void> | undefined
   return async () => {
     mount.draining = true
+    mount.probe?.stop()
     drained ??= mount.registry.drain(bound)
     await drained
   }

@@ -72,7 +72,7 @@ const table: { readonly [K in Kind]: Row<K> } = {
 const rows: readonly (Omit<Row<Kind>, 'reason'> & { readonly reason: ErrorReason })[] = Object.values(table)
 
 /** What is thrown at whoever mounts and writes callbacks. */
-const ownErrors = ['MCP_ERR_BAD_OPTION', 'MCP_ERR_BAD_PROVIDER', 'MCP_ERR_BAD_RETURN', 'MCP_ERR_HEAD_SENT'] as const
+const ownErrors = ['MCP_ERR_BAD_OPTION', 'MCP_ERR_BAD_PROVIDER', 'MCP_ERR_BAD_RETURN', 'MCP_ERR_BUS_DOWN', 'MCP_ERR_HEAD_SENT'] as const
 
 for (const row of rows) {
   test(`kind ${row.reason.kind} is ${row.code}, ${row.rpcCode} and ${row.statusCode}`, async t => {
@@ -202,11 +202,13 @@ test('a refusal is an McpError with the status of its phase', async t => {
 test('the errors for whoever mounts and writes callbacks say what they are about', async t => {
   const errors = [
     new api.MCP_ERR_BAD_OPTION('limits.drain', 'must be a number'), new api.MCP_ERR_BAD_PROVIDER('tool x', 'has no name'),
-    new api.MCP_ERR_BAD_RETURN('init', 'a number'), new api.MCP_ERR_HEAD_SENT('x-a')
+    new api.MCP_ERR_BAD_RETURN('init', 'a number'), new api.MCP_ERR_BUS_DOWN('legacy.bus', '5000'), new api.MCP_ERR_HEAD_SENT('x-a')
   ]
   t.strictSame(errors.map(({ code }) => code), ownErrors)
   t.strictSame(errors.map(({ message }) => message), [
-    'Option limits.drain must be a number', 'tool x has no name', 'init returned a number', 'The head of the response has been sent; header "x-a" comes too late'
+    'Option limits.drain must be a number', 'tool x has no name', 'init returned a number',
+    'Nothing came back from the message bus legacy.bus within 5000 ms: look at whether its address is right, its broker is reached and what is emitted comes to the process itself',
+    'The head of the response has been sent; header "x-a" comes too late'
   ])
   t.strictSame(Object.keys(api).filter(name => name.startsWith('MCP_ERR_')).sort(), [...ownErrors].sort())
 })

@@ -463,17 +463,21 @@ test('ask: a client that cannot show forms is told what it lacks', async t => {
   t.match(error, { code: -32021, data: { requiredCapabilities: { elicitation: { form: {} } } } })
 })
 
-test('deploy: ends are counted, gauges are read, and a foreign web page is refused', async t => {
+test('deploy: ends are counted, gauges are read, probes answered, and a foreign host or web page is refused', async t => {
   const app = await deploy.build()
-  const client = connect(t, app)
+  const host = 'api.example.com'
+  const client = connect(t, app, { host })
   await client.request('tools/call', { name: 'add', arguments: { a: 2, b: 3 } })
   await client.request('tools/call', { name: 'pow', arguments: {} })
   t.match((await app.inject('/metrics')).json(), { ended: { 'tools/call result': 1, 'tools/call error': 1 }, now: { exchanges: 0, streams: 0, listens: 0 } })
+  t.match(await app.inject({ url: '/health', headers: { host: '10.0.0.7' } }), { statusCode: 200, body: '{"status":"ok"}' })
 
   const own = await client.request('tools/list', {}, { headers: { origin: 'https://app.example.com' } })
   t.equal(own.statusCode, 200)
-  const foreign = await client.request('tools/list', {}, { headers: { origin: 'https://evil.example' } })
-  t.equal(foreign.statusCode, 403)
+  for (const headers of [{ host, origin: 'https://evil.example' }, { host: 'evil.example' }]) {
+    const foreign = await client.request('tools/list', {}, { headers })
+    t.equal(foreign.statusCode, 403)
+  }
 })
 
 test('testing: a server is called through its app, and alone', async t => {

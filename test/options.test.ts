@@ -43,6 +43,8 @@ const nonsense: { readonly [O in Exclude<keyof GenMcpOptions, 'server' | 'constr
   limits: ['x', 5, true, null, []],
   legacy: ['x', 0, null, []],
   sendServerInfo: ['yes', 0, 1, null, {}],
+  health: [5, '', 'health', '/a b', '/:id', '/*', '/a?b=1', '/a#b', true, null, ['/health'], false],
+  busProbe: [true, 5, 'x', null, []],
   onEnd: ['x', 5, true, null, {}]
 }
 
@@ -68,9 +70,16 @@ for (const [limit, values] of Object.entries(limits)) {
   })
 }
 
+for (const [member, values] of Object.entries({ timeout: [...durations, 0], interval: durations })) {
+  test(`busProbe.${member} with a value that makes no sense rejects ready, and is named`, async t => {
+    for (const value of values) await refuses(t, { server: echo, busProbe: { [member]: value } }, `busProbe.${member}`, `busProbe.${member}: ${describe(value)}`)
+  })
+}
+
 test('an option that nobody knows rejects ready, and is named', async t => {
   await refuses(t, { server: echo, keepAliv: 5 }, 'keepAliv')
   await refuses(t, { server: echo, limits: { mailboxes: 5 } }, 'limits.mailboxes')
+  await refuses(t, { server: echo, busProbe: { every: 5 } }, 'busProbe.every')
   await refuses(t, { server: [echo, undefined], greeting: 'x' }, 'greeting')
 })
 
@@ -125,6 +134,15 @@ test('a cache hint that is none is refused at boot', async t => {
   for (const cache of [5, null, {}, { scope: 'all', ttlMs: 1 }, { scope: 'public', ttlMs: -1 }, { scope: 'public' }]) await refuses(t, { server: { ...echo, cache } }, 'server.cache')
 })
 
+test('buses that are none are refused at boot', async t => {
+  const bus = { on () {}, removeListener () {}, emit () {} }
+  for (const buses of [5, null, {}, bus]) await refuses(t, { server: { ...echo, buses } }, 'server.buses')
+  for (const none of [5, null, undefined, {}, { ...bus, on: 5 }, { ...bus, removeListener: undefined }, { ...bus, emit: 'x' }]) {
+    await refuses(t, { server: { ...echo, buses: [bus, none] } }, 'server.buses[1]')
+    await refuses(t, { server: [{ ...echo, buses: [none] }, undefined] }, 'server[0].buses[0]')
+  }
+})
+
 test('instructions that are no text are refused at boot', async t => {
   await refuses(t, { server: { ...echo, instructions: 5 } }, 'server.instructions')
 })
@@ -139,8 +157,8 @@ test('an option that is undefined is one that was left out', async t => {
 })
 
 test('the defaults are those that are documented', async t => {
-  const { prefix, path, route, arg, settings } = readOptions({ server: echo })
-  t.strictSame({ prefix, path, route, arg }, { prefix: '', path: undefined, route: {}, arg: undefined })
+  const { prefix, path, health, route, arg, settings } = readOptions({ server: echo })
+  t.strictSame({ prefix, path, health, route, arg }, { prefix: '', path: undefined, health: undefined, route: {}, arg: undefined })
   t.strictSame(settings, {
     allowedOrigins: 'loopback',
     allowedHosts: 'loopback',
@@ -154,6 +172,7 @@ test('the defaults are those that are documented', async t => {
       mailbox: 1_000, onOverflow: 'end', sendBuffer: 1_048_576, maxConcurrent: Infinity, maxStreams: Infinity, maxDuration: Infinity, drain: 10_000, retryAfter: 10
     },
     sendServerInfo: true,
+    busProbe: { timeout: 5_000, interval: 30_000 },
     onEnd: undefined
   })
 })
@@ -166,13 +185,18 @@ test('the limits of what makes sense are taken', async t => {
     bodyLimit: 1,
     sendServerInfo: false,
     legacy: false,
+    health: '/health/',
+    busProbe: { timeout: 1, interval: 0 },
     secrets: ['x'.repeat(32)],
     allowedOrigins: ['https://app.example.com', 'http://localhost:3000', 'null', 'vscode-webview://abc', 'https://[::1]:8443'],
     allowedHosts: ['a.example', 'A.example:8080', '127.0.0.1', '[::1]', '[::1]:80'],
     limits: { mailbox: 1, onOverflow: 'dropNewest', sendBuffer: 1, maxConcurrent: 1, maxStreams: 1, maxDuration: 1, drain: 0 }
   }
-  const { settings, route } = readOptions({ server: echo, ...given })
-  t.match(settings, { keepAlive: 0, streamAfter: MAX_TIMEOUT, heartbeat: 1, sendServerInfo: false })
+  const { settings, route, health } = readOptions({ server: echo, ...given })
+  t.match(settings, { keepAlive: 0, streamAfter: MAX_TIMEOUT, heartbeat: 1, sendServerInfo: false, busProbe: { timeout: 1, interval: 0 } })
+  t.equal(health, '/health/')
+  t.equal(readOptions({ server: echo, busProbe: false }).settings.busProbe, undefined)
+  t.strictSame(readOptions({ server: echo, busProbe: { interval: undefined } }).settings, readOptions({ server: echo }).settings)
   t.strictSame(settings.limits, { ...given.limits, retryAfter: 1 }, 'a client is never told to come back at once')
   t.strictSame(route, { bodyLimit: 1 })
   t.equal(readOptions({ server: echo, allowedOrigins: 'any' }).settings.allowedOrigins, 'any')

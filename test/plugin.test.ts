@@ -488,3 +488,38 @@ test('an app that does not bound its plugins leaves the drain as it is, and one 
     await app.close()
   }
 })
+
+// ---- connections that balancers keep
+
+const keepAlives: readonly (readonly [about: string, options: FastifyServerOptions, keepAliveTimeout: number | undefined, warned: number])[] = [
+  ['at Fastify\'s default', { trustProxy: true }, undefined, 0],
+  ['at Node\'s default', { trustProxy: true }, 5_000, 1],
+  ['of an option', { trustProxy: 'loopback', keepAliveTimeout: 5_000 }, undefined, 1],
+  ['of a minute', { trustProxy: () => true }, 60_000, 1],
+  ['above a minute', { trustProxy: true }, 60_001, 0],
+  ['that never ends', { trustProxy: true }, 0, 0],
+  ['that no proxy is in front of', {}, 5_000, 0],
+  ['whose proxy is not trusted', { trustProxy: false }, 5_000, 0]
+]
+
+for (const [about, options, keepAliveTimeout, warned] of keepAlives) {
+  test(`a keep-alive ${about} is warned of ${warned === 0 ? 'never' : 'once, however many mounts there are'}: case 027`, async t => {
+    const lines: { readonly level: number, readonly msg: string }[] = []
+    const app = createApp(t, { ...options, logger: { stream: { write: (line: string) => { lines.push(JSON.parse(line) as typeof lines[0]) } } } })
+    for (const prefix of ['/a', '/b']) await app.register(genMcp, { prefix, server: echo })
+    await app.register(async child => { await child.register(genMcp, { server: echo }) }, { prefix: '/v1' })
+    if (keepAliveTimeout !== undefined) app.server.keepAliveTimeout = keepAliveTimeout
+    await app.ready()
+    t.equal(lines.length, warned)
+    if (warned > 0) t.match(lines, [{ level: 40, mcp: { option: 'keepAliveTimeout', keepAliveTimeout: app.server.keepAliveTimeout }, msg: /set keepAliveTimeout .* more than the idle timeout of the balancer/ }])
+  })
+}
+
+test('a server of HTTP/2 has no keep-alive that could be warned of: case 027', async t => {
+  const lines: string[] = []
+  const app = Fastify({ http2: true, trustProxy: true, logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+  t.teardown(async () => await app.close())
+  await app.register(genMcp, { server: echo })
+  await app.ready()
+  t.strictSame(lines, [])
+})

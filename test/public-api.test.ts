@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 // What is exported is a promise: these lists grow on purpose, and shrink with a major version.
 
 const values = [
-  'MCP_ERR_BAD_OPTION', 'MCP_ERR_BAD_PROVIDER', 'MCP_ERR_BAD_RETURN', 'MCP_ERR_HEAD_SENT', 'McpError',
+  'MCP_ERR_BAD_OPTION', 'MCP_ERR_BAD_PROVIDER', 'MCP_ERR_BAD_RETURN', 'MCP_ERR_BUS_DOWN', 'MCP_ERR_HEAD_SENT', 'McpError',
   'checkParamHeaders', 'completeResult', 'createMessage', 'default', 'defineServer', 'discoverResult', 'elicitForm', 'elicitUrl', 'fail', 'genMcp', 'getPromptResult',
   'inputRequired', 'listPromptsResult', 'listResourceTemplatesResult', 'listResourcesResult', 'listRoots', 'listToolsResult', 'messageType', 'readResourceResult', 'result',
   'routeRequests', 'serverInfo', 'stop', 'stream', 'toolResult', 'withArg'

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import Fastify from 'fastify'
 import { McpError, type ErrorReason } from 'fastify-gen-mcp'
 import * as api from 'fastify-gen-mcp'
 import { test } from 'tap'
@@ -55,8 +56,18 @@ test('every region that the README names exists, and is followed by its block', 
   t.ok(names.length >= 10)
   for (const [, path = '', name = '', next] of names) {
     t.type(await readRegion(path, name), 'string', `${path}#${name}`)
-    t.equal(next, '```ts')
+    t.equal(next, path.endsWith('.sh') ? '```sh' : '```ts')
   }
+})
+
+test('the shell commands that the README takes from an example, and the configuration of nginx, are what the examples have', async t => {
+  const commands = [...readme.matchAll(/<!-- (\S+\.sh)#(\S+) -->\n```sh\n([\s\S]*?)\n```/g)]
+  t.ok(commands.length >= 1)
+  for (const [, path = '', name = '', code] of commands) t.equal(code, await readRegion(path, name), `${path}#${name}`)
+
+  const configurations = [...readme.matchAll(/(?:<!-- (\S+) -->\n)?```nginx\n([\s\S]*?)```/g)]
+  t.ok(configurations.length >= 1)
+  for (const [, path = 'names no file', text] of configurations) t.equal(text, await readFile(new URL(path, root), 'utf8'), path)
 })
 
 test('the curl line of the README is the one that the example prints', async t => {
@@ -76,7 +87,8 @@ test('the README lists each error code, with its numbers, and no other', async t
 test('the README lists each option, with the default that a mount has', async t => {
   const { settings: { limits, ...settings } } = readOptions({ server: echo })
   const { retryAfter: _, ...ownLimits } = limits
-  const rows = new Map(readTable('option').flatMap(([names = '', value]) => names.split(', ').map(name => [unquote(name), value])))
+  const { busProbe } = settings
+  const rows = new Map([...readTable('option'), ...readTable('limit')].flatMap(([names = '', value]) => names.split(', ').map(name => [unquote(name), value])))
 
   for (const [name, value] of [...Object.entries(settings), ...Object.entries(ownLimits).map(([name, value]) => [`limits.${name}`, value] as const)]) {
     t.ok(rows.has(name), name)
@@ -84,6 +96,9 @@ test('the README lists each option, with the default that a mount has', async t 
   }
   t.equal(rows.get('limits.onOverflow'), limits.onOverflow)
   t.equal(rows.get('allowedOrigins'), settings.allowedOrigins)
+  t.equal(rows.get('bodyLimit'), String(Fastify().initialConfig.bodyLimit), 'which is Fastify\'s')
+  t.ok(busProbe)
+  for (const [name, value] of Object.entries(busProbe ?? {})) t.equal(rows.get(`busProbe.${name}`), String(value), name)
   t.same([...rows.keys()].filter(name => !name.includes('.') && !isOption(name)), [], 'options that the README made up')
   t.same([...rows.keys()].filter(name => name.startsWith('limits.') && !(name.slice('limits.'.length) in ownLimits)), [], 'limits that the README made up')
 })
@@ -97,8 +112,8 @@ test('the links inside of the README lead to headings', async t => {
 
 async function readRegion (path: string, name: string): Promise<string | undefined> {
   const text = await readFile(new URL(path, root), 'utf8')
-  const [, rest] = text.split(`// #region ${name}\n`)
-  return rest?.split('\n// #endregion')[0]
+  const [, rest] = text.split(`# #region ${name}\n`.replace('#', path.endsWith('.sh') ? '#' : '//'))
+  return rest?.split(/\n(?:#|\/\/) #endregion/)[0]
 }
 
 /** The rows of all tables whose first column has this heading. */

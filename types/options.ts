@@ -32,6 +32,19 @@ export interface GenMcpOptions extends Pick<RouteShorthandOptions, 'bodyLimit' |
   readonly legacy?: boolean | LegacyOptions
   /** Stamp `info` on results that name no server; default true. */
   readonly sendServerInfo?: boolean
+  /**
+   * A path below the prefix, as `path` is, that tells a balancer or an orchestrator whether to send requests here; default: none. GET and HEAD answer 200
+   * `{"status":"ok"}`, or 503 with "busDown" while a bus is down and with "draining" while the mount drains, where Fastify itself answers 503 unless
+   * `return503OnClosing` is false. Neither the mount's hooks and constraints nor its checks of Origin and Host apply; hooks of the surrounding instance do, and
+   * know it by `routeOptions.config.mcpHealth`. The mount's own path rejects `ready()` with MCP_ERR_BAD_OPTION.
+   */
+  readonly health?: string
+  /**
+   * Whether messages come through is asked of the server's `buses` and of `legacy.bus`, by messages to oneself; false: never. At boot, nothing back within
+   * `timeout` (default 5_000; at boot less than the app's `pluginTimeout`) rejects `ready()` with MCP_ERR_BUS_DOWN. Later, each `interval` (default 30_000; 0: only
+   * at boot), one that goes down or comes back is logged, and counted in the gauge `busesDown` meanwhile.
+   */
+  readonly busProbe?: { readonly timeout?: number; readonly interval?: number } | false
   /** Once an exchange, last of all; a throw is logged. */
   readonly onEnd?: (end: ExchangeEnd, httpRequest: FastifyRequest) => void
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Implementation, ServerCapabilities } from '../lib/protocol/index.js'
-import type { Channel, RequestContext } from './channel.js'
+import type { Channel, MessageBus, RequestContext } from './channel.js'
 import type { CloseReason } from './exchange.js'
 import type { MessageOutcome, RequestOutcome, StopOutcome } from './outcome.js'
 import type { McpMethod, McpNotification, McpRequest, RequestOf } from './request.js'
@@ -26,6 +26,8 @@ export interface Server<Arg = undefined, Base = unknown, Live = unknown, Msg = u
   readonly cache?: CacheHint
   /** Default `{}`. A function is called once a request, first; what it throws is treated as a throw of `init`. */
   readonly capabilities?: ServerCapabilities | ((context: RequestContext) => Awaitable<ServerCapabilities>)
+  /** Message buses that it cannot do without: see the option `busProbe`. Read when `setup` has run. */
+  readonly buses?: readonly MessageBus[]
   /** Called once a mount, before `ready()` resolves; a throw rejects `ready()`. */
   setup? (fastify: FastifyInstance, arg: Arg): Awaitable<void>
   /** Called once an exchange, before the handler. `stop(reason)` is answered as `fail(reason)` is, and nothing else runs. */
@@ -57,7 +59,7 @@ export interface Streaming<Live, Msg, Outcome> {
 
 /** A Server whose types are inferred: Arg from `arg` or init, Base from init, Live from handleRequest, Msg from `messages`. */
 export interface ServerDefinition<S, Arg, Base, Live, Msg>
-  extends Pick<Server, 'info' | 'instructions' | 'cache' | 'capabilities'>, Streaming<Live, Msg, MessageOutcome<NoInfer<Live>>> {
+  extends Pick<Server, 'info' | 'instructions' | 'cache' | 'capabilities' | 'buses'>, Streaming<Live, Msg, MessageOutcome<NoInfer<Live>>> {
   readonly arg?: S
   readonly setup?: (fastify: FastifyInstance, arg: NoInfer<ArgOf<S, Arg>>) => Awaitable<void>
   readonly init?: (arg: ArgOf<S, Arg>, context: RequestContext) => Awaitable<Base | StopOutcome>

@@ -118,7 +118,10 @@ function createOutput ({ output }: Legacy, { session, opened }: Visit, accepted:
 function take ({ opened }: Visit, message: Exclude<Message, RequestEnvelope>): void {
   if (opened === undefined) return
   const { sessions, key } = opened
-  if (message.kind === 'response') return sessions.tell(key, { type: 'answered', id: message.id, answer: message.answer })
+  if (message.kind === 'response') {
+    sessions.tell(key, { type: 'answered', id: message.id, answer: message.answer })
+    return
+  }
   const { requestId, reason } = isObject(message.params) ? message.params : {}
   if (message.method !== 'notifications/cancelled' || !isRequestId(requestId)) return
   sessions.tell(key, { type: 'cancelled', requestId, ...(typeof reason === 'string' && { reason }) })

@@ -28,19 +28,19 @@ const own: Readonly<Record<string, Answer>> = {
   async 'logging/setLevel' ({ mount }, { opened }, { level }, httpRequest) {
     if (mount.offer?.logging === false) throw McpError.unsupportedMethod('logging/setLevel')
     if (!isLogLevel(level)) throw invalid('params.level', 'is no log level')
-    if (opened !== undefined && !await change(opened, session => ({ ...session, logLevel: level }), httpRequest)) opened.sessions.tell(opened.key, { type: 'level', level })
+    if (opened !== undefined && !await change(opened, session => ({ ...session, logLevel: level }), httpRequest)) await opened.sessions.tell(opened.key, { type: 'level', level })
   },
   async 'resources/subscribe' (legacy, visit, params, httpRequest) {
     const { opened, uri } = subscription(legacy, visit, params)
     const uris = urisOf(visit)
     if (!uris.has(uri) && uris.size >= MAX_URIS) throw new McpError({ kind: 'invalidParams', message: `A session may subscribe to ${MAX_URIS} resources` })
     await change(opened, session => ({ ...session, resourceSubscriptions: [...new Set(urisOf({ session, opened })).add(uri)] }), httpRequest)
-    opened.sessions.tell(opened.key, { type: 'subscribed', uri })
+    await opened.sessions.tell(opened.key, { type: 'subscribed', uri })
   },
   async 'resources/unsubscribe' (legacy, visit, params, httpRequest) {
     const { opened, uri } = subscription(legacy, visit, params)
     await change(opened, session => ({ ...session, resourceSubscriptions: [...urisOf({ session, opened })].filter(other => other !== uri) }), httpRequest)
-    opened.sessions.tell(opened.key, { type: 'unsubscribed', uri })
+    await opened.sessions.tell(opened.key, { type: 'unsubscribed', uri })
   }
 }
 

@@ -34,6 +34,8 @@ export function serveLegacy (fastify: FastifyInstance, mount: Mount, option: unk
       handle(post, httpRequest, reply)
       return true
     },
+    // Only sessions have something to tell.
+    bus: sessions && bus,
     verbs: sessions === undefined
       ? {}
       : {
@@ -49,6 +51,6 @@ async function end (legacy: Legacy, httpRequest: FastifyRequest, reply: FastifyR
   // Where no sessions are kept no DELETE is served.
   const { id, key, controller, sessions } = opened as Opened
   await controller.delete?.(id, httpRequest)
-  sessions.tell(key, { type: 'ended' })
+  await sessions.tell(key, { type: 'ended' })
   reply.code(204).send()
 }

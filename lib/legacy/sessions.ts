@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isObject } from '../decode/envelope.js'
-import { settle } from '../awaitable.js'
+import { isThenable, settle } from '../awaitable.js'
+import { createDeferred } from '../deferred.js'
 import { revoke } from './session.js'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { JsonObject } from '../protocol/index.js'
@@ -12,6 +13,8 @@ import type { LogLevel, RequestId } from '../../types/request.js'
 const MAX_REMEMBERED = 10_000
 /** Sessions that are looked at, for one that is added, to find some to forget: most may be in use. */
 const LOOKS = 16
+/** How long a bus may take to take news, in ms: whoever waits for it is answered then. */
+const TAKE = 1_000
 
 /** What happened to a session, wherever it did. */
 export type News =
@@ -100,13 +103,30 @@ export class Sessions {
     if (known !== undefined && isIdle(known) && known.logLevel === undefined && known.uris.size === 0) this.#known.delete(key)
   }
 
-  /** Makes news known here, and to the other replicas unless it was about something that is here. */
-  tell (key: string, news: News): void {
+  /**
+   * Makes news known here at once, and to the other replicas unless it was about something that is here. Resolves when the bus has taken it, or has had its
+   * time: whoever is answered then finds that all of them know. Never rejects.
+   */
+  async tell (key: string, news: News): Promise<void> {
     const bus = this.#bus
     if (this.#apply(key, news) || bus === undefined) return
-    const failed = (err: unknown): void => { this.#log.error({ err }, 'other replicas could not be told of an MCP session') }
+    const taken = createDeferred<undefined>()
+    const over = (): void => { taken.resolve(undefined) }
+    const failed = (err: unknown): void => {
+      this.#log.error({ err }, 'other replicas could not be told of an MCP session')
+      over()
+    }
     const packet = { topic: this.#topic, origin: this.#origin, session: key, news }
-    settle(() => bus.emit(packet, err => { if (err !== undefined && err !== null) failed(err) }), () => {}, failed)
+    const timer = setTimeout(over, TAKE)
+    settle(() => {
+      const returned: unknown = bus.emit(packet, err => { err === undefined || err === null ? over() : failed(err) })
+      // One whose emit knows neither callback nor promise has taken it on return.
+      if (isThenable(returned)) return returned.then(over)
+      if (bus.emit.length === 1) over()
+      return undefined
+    }, () => {}, failed)
+    await taken.promise
+    clearTimeout(timer)
   }
 
   #hear ({ origin, session, news }: { readonly [key: string]: unknown }): void {

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events'
+import { isThenable, settle } from '../awaitable.js'
 import { createDeferred } from '../deferred.js'
 import { stream } from '../outcome.js'
 import { listChanges } from '../protocol/index.js'
@@ -39,12 +40,14 @@ export function busSubscriptions (options: BusSubscriptionsOptions = {}): BusSub
 }
 
 class BusEntry extends SubscriptionsEntry {
+  override readonly buses: readonly MessageBus[]
   readonly #bus: MessageBus | undefined
   readonly #topic: string
   /** Who listens in this process: one subscription to the bus serves them all. */
   readonly #streams = new EventEmitter().setMaxListeners(0)
   #count = 0
   #joined: Joined | undefined
+  #log: FastifyBaseLogger | undefined
 
   constructor ({ bus, topic = 'mcp' }: BusSubscriptionsOptions) {
     super({
@@ -80,22 +83,34 @@ class BusEntry extends SubscriptionsEntry {
         return stream(told)
       }
     })
+    this.buses = bus === undefined ? [] : [bus]
     this.#bus = bus
     this.#topic = topic
   }
 
-  toolsChanged (to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'toolsListChanged', ...to }) }
-  promptsChanged (to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'promptsListChanged', ...to }) }
-  resourcesChanged (to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'resourcesListChanged', ...to }) }
-  resourceUpdated (uri: string, to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'resourceSubscriptions', uri, ...to }) }
+  toolsChanged (to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'toolsListChanged' }, to) }
+  promptsChanged (to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'promptsListChanged' }, to) }
+  resourcesChanged (to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'resourcesListChanged' }, to) }
+  resourceUpdated (uri: string, to: { readonly principal?: string } = {}): void { this.#emit({ kind: 'resourceSubscriptions', uri }, to) }
 
   override announce (kind: Kind): void {
     this.#emit({ kind })
   }
 
-  #emit (change: Change): void {
-    if (this.#bus === undefined) this.#streams.emit(EVENT, change)
-    else this.#bus.emit({ topic: this.#topic, ...change })
+  override mounted (log: FastifyBaseLogger): void {
+    this.#log = log
+  }
+
+  #emit (what: Change, { principal }: { readonly principal?: string } = {}): void {
+    // A member that is undefined is no member, or null, in what a bus hands on.
+    const change: Change = principal === undefined ? what : { ...what, principal }
+    const bus = this.#bus
+    if (bus === undefined) {
+      this.#streams.emit(EVENT, change)
+      return
+    }
+    const failed = (err: unknown): void => { this.#log?.error({ err, mcp: { source: 'subscriptions' } }, 'a change could not be told over a bus') }
+    settle(() => bus.emit({ topic: this.#topic, ...change }, err => { if (err !== undefined && err !== null) failed(err) }), () => {}, failed)
   }
 
   /** Resolves when the bus has this process's subscription, or is known to be at fault, or nobody waits for it any more. */
@@ -122,19 +137,19 @@ class BusEntry extends SubscriptionsEntry {
       // One that is late may come yet. Of one that failed nothing will come, and the next stream tries again.
       if (error instanceof LateError || this.#joined !== joined) return
       this.#joined = undefined
-      try {
-        bus.removeListener(this.#topic, listener)
-      } catch {
-        // That it is at fault has been said.
-      }
+      // That it is at fault has been said.
+      settle(() => bus.removeListener(this.#topic, listener), () => {}, () => {})
     }).finally(() => { joined.confirming = undefined })
     return joined
   }
 
   #leave (): void {
     if (--this.#count > 0 || this.#joined === undefined) return
-    this.#bus?.removeListener(this.#topic, this.#joined.listener)
+    const { listener } = this.#joined
     this.#joined = undefined
+    settle(() => this.#bus?.removeListener(this.#topic, listener), () => {}, (err: unknown) => {
+      this.#log?.error({ err, mcp: { source: 'subscriptions' } }, 'a bus did not remove a subscription')
+    })
   }
 }
 
@@ -156,10 +171,6 @@ async function confirm (bus: MessageBus, topic: string, listener: BusListener): 
   } finally {
     clearTimeout(timer)
   }
-}
-
-function isThenable (value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
 /** Tells a stream of what waits and may be told of again; gives the time in ms until the rest may. */

@@ -5,10 +5,11 @@ import { compileTypeBox } from '../schema.js'
 import { checkFunction } from './definition.js'
 import { Provider } from './provider.js'
 import { normalizeUri } from './template.js'
+import type { FastifyBaseLogger } from 'fastify'
 import type { Catalog } from './catalog.js'
 import type { ResourcesEntry } from './resources.js'
 import type { SubscriptionFilter } from '../protocol/index.js'
-import type { Channel, RequestContext } from '../../types/channel.js'
+import type { Channel, MessageBus, RequestContext } from '../../types/channel.js'
 import type { CloseReason } from '../../types/exchange.js'
 import type { MessageOutcome, RequestOutcome, StreamOutcome } from '../../types/outcome.js'
 import type { SubscriptionProvider, SubscriptionsDefinition } from '../../types/providers.js'
@@ -39,6 +40,8 @@ export function defineSubscriptions<Live = never, Msg = never> (definition: Subs
 export class SubscriptionsEntry extends Provider {
   readonly key = 'subscriptions'
   readonly kinds: ReadonlySet<Kind>
+  /** What it cannot do without. */
+  readonly buses: readonly MessageBus[] = []
   readonly #definition: AnyDefinition
   readonly #messages: { Check: (value: unknown) => boolean } | undefined
 
@@ -52,6 +55,9 @@ export class SubscriptionsEntry extends Provider {
     this.#definition = definition
     this.#messages = definition.messages && compileTypeBox(definition.messages)
   }
+
+  /** What it cannot do is said here, wherever it is mounted last. */
+  mounted (_log: FastifyBaseLogger): void {}
 
   /** Tells of a change of the Suite's own providers, where it can. */
   announce (_kind: Kind): void {}

@@ -19,7 +19,7 @@ import { Throttle } from './throttle.js'
 import { ToolEntry, type ToolDefaults } from './tool.js'
 import { watchCaller } from './caller.js'
 import type { FastifyInstance } from 'fastify'
-import type { Channel, RequestContext } from '../../types/channel.js'
+import type { Channel, MessageBus, RequestContext } from '../../types/channel.js'
 import type { CloseReason } from '../../types/exchange.js'
 import type { MessageOutcome, RequestOutcome } from '../../types/outcome.js'
 import type { Middleware, PromptProvider, ResourceProvider, Suite, SuiteExtension, SuiteOptions, ToolProvider } from '../../types/providers.js'
@@ -62,6 +62,7 @@ class SuiteServer implements Suite {
   readonly instructions?: string
   readonly cache?: CacheHint
   readonly capabilities: ServerCapabilities
+  readonly buses: readonly MessageBus[]
   readonly #tools: Catalog<ToolEntry>
   readonly #resources: Catalog<ResourcesEntry>
   readonly #prompts: Catalog<AnyPrompt>
@@ -84,6 +85,7 @@ class SuiteServer implements Suite {
     this.#resources = new Catalog(entries(ResourcesEntry, resources, 'resources'), findIn(extensions, 'resources', ResourcesEntry))
     this.#prompts = new Catalog(entries<AnyPrompt>(AnyPrompt, prompts, 'prompts'), findIn<AnyPrompt>(extensions, 'prompts', AnyPrompt))
     this.#subscriptions = subscriptions === undefined ? undefined : entries(SubscriptionsEntry, [subscriptions], 'subscriptions')[0]
+    this.buses = this.#subscriptions?.buses ?? []
     this.#middleware = middleware
     this.#pageSize = pageSize
     if (cache !== undefined) this.cache = cache
@@ -95,6 +97,7 @@ class SuiteServer implements Suite {
 
   setup ({ log }: FastifyInstance): void {
     this.#lint.mounted(this.#tools.own, log)
+    this.#subscriptions?.mounted(log)
   }
 
   /** Synchronous where nobody has to be waited for: most calls are found at once, and many tools answer at once. */

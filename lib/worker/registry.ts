@@ -54,7 +54,8 @@ export class Registry {
     leaving.whenGone().finally(() => { this.#leaving.delete(leaving) })
   }
 
-  gauges (): Gauges {
+  /** What its exchanges hold; of buses it knows nothing. */
+  gauges (): Omit<Gauges, 'busesDown'> {
     const gauges = { exchanges: this.#alive.size, streams: 0, listens: this.#listens, queuedMessages: 0, bufferedBytes: 0, sources: 0, timers: 0 }
     for (const exchange of this.#alive) {
       if (exchange.streaming) gauges.streams++

@@ -72,7 +72,7 @@ export async function stage (
 }
 
 /** The gauges of a mount that holds nothing. */
-export const NOTHING_HELD: Gauges = { exchanges: 0, streams: 0, listens: 0, queuedMessages: 0, bufferedBytes: 0, sources: 0, timers: 0 }
+export const NOTHING_HELD: Gauges = { exchanges: 0, streams: 0, listens: 0, queuedMessages: 0, bufferedBytes: 0, sources: 0, timers: 0, busesDown: 0 }
 
 /** Lines that somebody would be woken up for. */
 export function alarms (lines: readonly Line[]): readonly Line[] {

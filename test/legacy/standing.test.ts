@@ -515,3 +515,15 @@ test('a shutdown drops a stream whose reader does not read', BOUND, async t => {
   await within(subject.app.close(), 'the end of the app', 5_000)
   t.strictSame(subject.gauges(), NOTHING_HELD)
 })
+
+test('the stream of a session stays open past the handlerTimeout of the app', BOUND, async t => {
+  const { server, notify } = createListenServer()
+  const subject = await stage(t, server, { fastify: { handlerTimeout: 100 } })
+  const session = await open(subject.app, '2025-06-18')
+  const reading = await readStream(t, subject.port, session)
+  await delay(400)
+  notify(toolsChanged)
+  t.match(await reading.message(), toolsChanged)
+  t.match(subject.gauges(), { listens: 1 })
+  await reading.drop()
+})

@@ -35,7 +35,7 @@ function createBus (on: (subscribe: () => void, done: Done) => unknown) {
 
 async function serve (t: Test, options: BusSubscriptionsOptions, listen = false) {
   const changes = busSubscriptions(options)
-  const staged = await stage(t, createSuite({ info, tools: [], prompts: [], resources: [notes], subscriptions: changes }), { listen })
+  const staged = await stage(t, createSuite({ info, tools: [], prompts: [], resources: [notes], subscriptions: changes }), { listen, busProbe: false })
   const client = createTestClient(staged.app)
   t.teardown(async () => { await client.close() })
   const open = async (): Promise<TestStream<'subscriptions/listen'>> => await client.open('subscriptions/listen', { notifications: filter })

@@ -33,6 +33,8 @@ async function serve (t: Test, suite: Suite) {
   const ended = new EventEmitter()
   const app = await mount(t, {
     server: suite,
+    // Whoever subscribes is counted.
+    busProbe: false,
     principal: ({ headers }) => headers['x-user'] as string | undefined,
     onEnd: end => { ended.emit('end', end) }
   })

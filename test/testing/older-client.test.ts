@@ -31,7 +31,7 @@ function createServer () {
       }
     })
   ]
-  const resources = [defineResources({ prefix: 'item:', list: () => ({ items: [{ uri: 'item:1', name: 'one' }] }), read: ({ uri }) => readResourceResult.text(uri, 'text') })]
+  const resources = [defineResources({ prefix: 'item:', list: () => ({ items: [{ uri: 'item:1', name: 'one' }] }), read: ({ uri }) => readResourceResult({ uri, text: 'text' }) })]
   return { subscriptions, server: createSuite({ info: { name: 'suite', version: '1' }, tools, resources, subscriptions }) }
 }
 

@@ -141,8 +141,17 @@ export async function mounting (options: GenMcpOptions, sealer: TokenSealer) {
   await app.register(genMcp, { server: {} })
   // @ts-expect-error wrong callback
   await app.register(genMcp, { server: { handleRequest: (n: number) => fail(String(n)) } })
+  const bus = mqemitter()
+  await app.register(genMcp, { server: defineServer({ buses: [bus], handleRequest: {} }), health: '/health', busProbe: { timeout: 1, interval: 0 } })
+  await app.register(genMcp, { server: { buses: [bus, mqemitter()], handleRequest: () => fail('no') }, busProbe: false })
+  app.addHook('onRequest', async httpRequest => { if (httpRequest.routeOptions.config.mcpHealth !== true) throw new Error('who?') })
+  // @ts-expect-error no bus
+  await app.register(genMcp, { server: { buses: [new EventEmitter()], handleRequest: () => fail('no') } })
+  // @ts-expect-error there is no other value
+  await app.register(genMcp, { server: jobs, busProbe: true })
   const gauges = app.mcp.mounts[0]?.gauges()
   gauges?.queuedMessages.toFixed()
+  gauges?.busesDown.toFixed()
   // @ts-expect-error the list of mounts is nobody's to change
   app.mcp.mounts.push({ path: '/x', gauges: () => { throw new Error('never') } })
 }
