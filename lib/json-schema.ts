@@ -20,6 +20,7 @@ export function isStandard<T> (schema: Schema<T>): schema is StandardSchema<T> {
 /** The JSON Schema 2020-12 of what an author gave, as it is advertised. A library's own marks are not in it; draft-07 is rewritten. */
 export function toJsonSchema<T> (schema: Schema<T>, direction: 'input' | 'output', owner: string): JsonSchema {
   const json = isStandard(schema) ? askStandard(schema, direction, owner) : schema as JsonSchema
+  if (hasForeign(json)) throw cannotGive(owner, direction)
   const text = stringify(json)
   if (text?.[0] !== '{') throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} that is no schema`)
   const plain = JSON.parse(text) as JsonSchema
@@ -69,6 +70,30 @@ export function isSchema (value: unknown): value is JsonSchema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Whether some of it is an object that a library has made for itself, as those of Zod 3 are: its members are no keywords. */
+function hasForeign (json: unknown): boolean {
+  let found = false
+  try {
+    JSON.stringify(json, (_key, value: unknown) => {
+      found ||= typeof value === 'object' && value !== null && !Array.isArray(value) && !isPlain(value)
+      return value
+    })
+  } catch {
+    // What has no JSON is refused as that.
+  }
+  return found
+}
+
+/** Of this realm or another one. */
+function isPlain (value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+function cannotGive (owner: string, direction: string): Error {
+  return new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} of a library that cannot give its JSON Schema: give the JSON Schema itself`)
+}
+
 /** The JSON of what may be anything; undefined if it has none. */
 function stringify (value: unknown): string | undefined {
   try {
@@ -82,7 +107,7 @@ function stringify (value: unknown): string | undefined {
 function askStandard<T> (schema: StandardSchema<T>, direction: 'input' | 'output', owner: string): JsonSchema {
   const { jsonSchema, validate, vendor } = (schema['~standard'] ?? {}) as Partial<StandardSchema['~standard']> & { readonly vendor?: unknown }
   if (typeof jsonSchema?.[direction] !== 'function' || typeof validate !== 'function') {
-    throw new MCP_ERR_BAD_PROVIDER(owner, `has an ${direction} of a library that cannot give its JSON Schema: give the JSON Schema itself`)
+    throw cannotGive(owner, direction)
   }
   const options = { target: 'draft-2020-12' as const, ...vendor === 'arktype' && { libraryOptions: { fallback: notInJson } } }
   try {

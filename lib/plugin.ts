@@ -20,8 +20,8 @@ import type { GenMcpOptions } from '../types/options.js'
 const DEFAULT_PATH = '/mcp'
 /** What of Fastify's own bound on a close is left for the last answers to leave, in ms. */
 const CLOSE_MARGIN = 1_000
-/** The lowest Fastify without known advisories. */
-const FASTIFY_RANGE = '>=5.12.2 <6'
+/** The lowest Fastify without known advisories that says its own version right. */
+const FASTIFY_RANGE = '>=5.12.4 <6'
 
 /**
  * Mounts an MCP server: `fastify.register(genMcp, { prefix: '/mcp', server })`. It may be registered as often as there are servers. What makes no sense

@@ -104,11 +104,14 @@ export function consume<T> (
 export function on<Args extends readonly unknown[]> (worker: Worker, emitter: Emitter | EventTarget, event: string, toMessage: (...args: Args) => unknown): Source {
   // An emitter calls its listeners with whatever was emitted: the author's annotation says what that is.
   const listener = (...args: unknown[]): void => { source.deliver(() => toMessage(...args as unknown as Args)) }
+  let listening = false
   const source = new LiveSource(worker, () => {
+    if (!listening) return
     if ('addEventListener' in emitter) emitter.removeEventListener(event, listener)
     else emitter.off(event, listener)
   })
   if (!source.active) return source
+  listening = true
   if ('addEventListener' in emitter) emitter.addEventListener(event, listener)
   else emitter.on(event, listener)
   return source
@@ -126,8 +129,12 @@ export function subscribe<Packet> (
       return message === undefined || check === undefined || check(message) ? message : undefined
     })
   }
-  const source = new LiveSource(worker, () => { bus.removeListener(topic, listener) })
-  if (source.active) bus.on(topic, listener)
+  let listening = false
+  // A bus that counts who listens to a topic would take one that never did for another.
+  const source = new LiveSource(worker, () => { if (listening) bus.removeListener(topic, listener) })
+  if (!source.active) return source
+  listening = true
+  bus.on(topic, listener)
   return source
 }
 

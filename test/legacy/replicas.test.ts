@@ -454,7 +454,7 @@ const faults: Readonly<Record<string, Pick<MessageBus, 'emit'>>> = {
 for (const [how, fault] of Object.entries(faults)) {
   test(`a bus that fails and ${how} is told of in the log, and the client is served`, BOUND, async t => {
     const failing: MessageBus = { ...createBus(t), ...fault }
-    const a = await start(t, undefined, { bus: failing })
+    const a = await start(t, undefined, { bus: failing }, { busProbe: false })
     const session = await open(a.app)
     t.match(await ask(a, session, 'logging/setLevel', { level: 'error' }), { result: {} })
     t.strictSame(levels(messagesIn(await (await call(t, a, session, 'count')).rest())), ['error'])
@@ -469,7 +469,7 @@ for (const [how, fault] of Object.entries(faults)) {
 
 for (const [how, on] of Object.entries({ throws: () => { throw new Error('no connection') }, rejects: async () => { throw new Error('no connection') } })) {
   test(`a bus that ${how} when it is listened to is told of in the log, and the client is served`, BOUND, async t => {
-    const a = await start(t, undefined, { bus: { ...createBus(t), on, removeListener: on } })
+    const a = await start(t, undefined, { bus: { ...createBus(t), on, removeListener: on } }, { busProbe: false })
     const session = await open(a.app)
     t.match(await ask(a, session, 'ping'), { result: {} })
     const told = { msg: 'what other replicas tell of MCP sessions is not heard', err: { message: 'no connection' } }
