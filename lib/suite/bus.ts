@@ -29,7 +29,7 @@ interface Told {
   due: boolean
 }
 /** The subscription to the bus that serves all streams of a process. */
-interface Joined { readonly listener: BusListener, /** Until it has been confirmed. */ confirming?: Promise<void> | undefined }
+interface Joined { readonly leave: () => unknown, /** Until it has been confirmed. */ confirming?: Promise<void> | undefined }
 /** What a stream is woken by: something changed, or the time of something has come. */
 type Message = 'changed' | 'due'
 
@@ -109,7 +109,7 @@ class BusEntry extends SubscriptionsEntry {
       this.#streams.emit(EVENT, change)
       return
     }
-    const failed = (err: unknown): void => { this.#log?.error({ err, mcp: { source: 'subscriptions' } }, 'a change could not be told over a bus') }
+    const failed = (err: unknown): void => { this.#report(err, 'a change could not be told over a bus') }
     settle(() => bus.emit({ topic: this.#topic, ...change }, err => { if (err !== undefined && err !== null) failed(err) }), () => {}, failed)
   }
 
@@ -131,25 +131,28 @@ class BusEntry extends SubscriptionsEntry {
       done()
       if (isChange(packet)) this.#streams.emit(EVENT, packet)
     }
-    const joined: Joined = { listener }
+    const joined: Joined = { leave: () => bus.removeListener(this.#topic, listener) }
     joined.confirming = confirm(bus, this.#topic, listener).catch((error: unknown) => {
       log.error({ err: error, mcp: { source: 'subscriptions' } }, 'a bus did not confirm a subscription')
       // One that is late may come yet. Of one that failed nothing will come, and the next stream tries again.
       if (error instanceof LateError || this.#joined !== joined) return
       this.#joined = undefined
       // That it is at fault has been said.
-      settle(() => bus.removeListener(this.#topic, listener), () => {}, () => {})
+      settle(joined.leave, () => {}, () => {})
     }).finally(() => { joined.confirming = undefined })
     return joined
   }
 
   #leave (): void {
     if (--this.#count > 0 || this.#joined === undefined) return
-    const { listener } = this.#joined
+    const { leave } = this.#joined
     this.#joined = undefined
-    settle(() => this.#bus?.removeListener(this.#topic, listener), () => {}, (err: unknown) => {
-      this.#log?.error({ err, mcp: { source: 'subscriptions' } }, 'a bus did not remove a subscription')
-    })
+    settle(leave, () => {}, (err: unknown) => { this.#report(err, 'a bus did not remove a subscription') })
+  }
+
+  /** Before the Suite is mounted there is nobody to tell. */
+  #report (err: unknown, message: string): void {
+    this.#log?.error({ err, mcp: { source: 'subscriptions' } }, message)
   }
 }
 

@@ -188,3 +188,9 @@ test('a client that leaves while the bus has yet to confirm is gone at once, and
   t.equal(listeners.size, 0)
   confirms[0]?.()
 })
+
+test('a change of a Suite that is not mounted goes to a bus at fault and to nobody else', t => {
+  const bus: MessageBus = { on: () => {}, removeListener: () => {}, emit: () => { throw new Error('closed') } }
+  t.doesNotThrow(() => { busSubscriptions({ bus }).toolsChanged() })
+  t.end()
+})
