@@ -24,6 +24,11 @@ export interface LegacyOptions {
   readonly answerTimeout?: number
   /** Age at which a stream is ended, with a hint to come back, give or take a tenth; default 0: never. */
   readonly maxStreamAge?: number
+  /**
+   * How often it is looked whether the session of an open GET stream is there still, and whose it was; default 60_000, 0: never. The stream of one that has
+   * expired is ended. Answers of the controller that are rejections say nothing, and are logged.
+   */
+  readonly sessionCheck?: number
   /** What a client that is to come back is told to wait; default 1_000. */
   readonly retry?: number
   /** Members of a batch (2025-03-26); default 100. */

@@ -41,6 +41,8 @@ export function memoryEvents (options: { readonly maxEvents?: number, readonly m
         kept.bytes -= sizeOf(dropped)
         bytes -= sizeOf(dropped)
       }
+      // One stream that is too much by itself does not push out those of all others.
+      if (kept.bytes > maxBytes) forget(name, kept)
       expire()
     },
 

@@ -4,7 +4,7 @@ import { storedName } from './output.js'
 import { areInOrder, replay } from './replay.js'
 import { urisOf } from './requests.js'
 import { Standing } from './standing.js'
-import { enter, metaOf, refuse, type Legacy, type Opened, type Visit } from './visit.js'
+import { enter, findSession, metaOf, refuse, type Legacy, type Opened, type Visit } from './visit.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /** One GET: the stream of a session, or the rest of one that was lost (2025-11-25, Transports, Resumability and Redelivery). */
@@ -21,20 +21,23 @@ export async function get (legacy: Legacy, httpRequest: FastifyRequest, reply: F
 }
 
 /** Whichever was opened last is the stream of a session: one whose connection died unnoticed holds nobody up. */
-function stand (legacy: Legacy, visit: Visit, { key, sessions, controller }: Opened, again: boolean, httpRequest: FastifyRequest, reply: FastifyReply): void {
-  const { mount, output, onEnded } = legacy
+function stand (legacy: Legacy, visit: Visit, { id, key, sessions, controller }: Opened, again: boolean, httpRequest: FastifyRequest, reply: FastifyReply): void {
+  const { mount, output, checks, onEnded } = legacy
+  const { session } = visit
   const uris = [...urisOf(visit)]
   sessions.tell(key, { type: 'opened' })
   const known = sessions.get(key)
   const standing = new Standing({
     mount,
-    session: visit.session,
+    session,
     meta: metaOf(visit, undefined, httpRequest),
     httpRequest,
     reply,
     settings: output,
     uris,
     again,
+    checks,
+    isOpen: async () => await findSession(controller, id, session.principal, httpRequest) !== undefined,
     onEnded,
     over () {
       if (known.standing === standing) known.standing = undefined

@@ -19,6 +19,7 @@ const checks: Readonly<Record<keyof LegacyOptions, Check>> = {
   topic: value => typeof value === 'string' && value !== '' && !/[+#]/.test(value) ? undefined : 'must be a topic without wildcards',
   answerTimeout: isTimeLimit,
   maxStreamAge: isDuration,
+  sessionCheck: isDuration,
   retry: isDuration,
   maxBatch: isCount
 }
@@ -30,7 +31,7 @@ export function readLegacyOptions (option: unknown): LegacySettings | undefined 
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw new MCP_ERR_BAD_OPTION('legacy', 'must be a boolean or an object')
   checkOnly(checks, given as Readonly<Record<string, unknown>>, 'legacy.')
   // Each member has been checked above.
-  const { sessions, events, bus, topic, answerTimeout, maxStreamAge, retry, maxBatch } = given as LegacyOptions
+  const { sessions, events, bus, topic, answerTimeout, maxStreamAge, sessionCheck, retry, maxBatch } = given as LegacyOptions
   return {
     sessions: sessions === false ? undefined : sessions ?? sealedSessions(),
     events: events === false || sessions === false ? undefined : events ?? memoryEvents(),
@@ -38,6 +39,7 @@ export function readLegacyOptions (option: unknown): LegacySettings | undefined 
     topic: topic ?? 'mcp/legacy',
     answerTimeout: answerTimeout ?? 600_000,
     maxStreamAge: maxStreamAge ?? 0,
+    sessionCheck: sessionCheck ?? 60_000,
     retry: retry ?? 1_000,
     maxBatch: maxBatch ?? 100
   }

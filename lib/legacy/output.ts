@@ -6,7 +6,7 @@ import { sseEvent } from '../transport/sse.js'
 import { settle } from '../awaitable.js'
 import { statusOf, type LegacyCodec } from './codec.js'
 import { createStreamName, idField, retryField } from './event-id.js'
-import { hasLeft, isLeaving, onceGone, whenFlushed } from '../transport/gone.js'
+import { drop, hasLeft, isLeaving, onceGone, whenFlushed } from '../transport/gone.js'
 import { jitter } from './jitter.js'
 import { areInOrder, replay } from './replay.js'
 import type { FastifyReply } from 'fastify'
@@ -178,7 +178,7 @@ export class Output implements StreamOwner, Beating {
   abort (): void {
     this.#end(true)
     this.#connection?.abort()
-    if (!this.#streaming) this.#reply.raw.destroy()
+    if (!this.#streaming) drop(this.#reply.raw)
   }
 
   /** Ends the connection and not the stream: the client is told when to come back for the rest. False where it would not know how. */
@@ -231,7 +231,7 @@ export class Output implements StreamOwner, Beating {
     return false
   }
 
-  #connect (reply: FastifyReply): EventStream {
+  #connect (reply: FastifyReply): void {
     const connection = new EventStream(reply, this.#settings.stream, this.#settings.pulses.keepAlive, this)
     this.#connection = connection
     this.#latest = reply
@@ -243,7 +243,6 @@ export class Output implements StreamOwner, Beating {
       if (this.#connection === connection) this.#connection = undefined
     })
     connection.open()
-    return connection
   }
 
   /** The events after `seq` that have been sent so far; undefined where some are not known any more. */
@@ -258,7 +257,7 @@ export class Output implements StreamOwner, Beating {
 
   /** The connection that there was, if any, stays the one to send to. */
   #letGo (held: readonly StoredEvent[]): void {
-    for (const event of held) this.#connection?.write(this.#text(event))
+    for (const event of held) this.#write(event)
     this.#held = undefined
     if (this.#over) this.#finish()
   }
@@ -273,8 +272,8 @@ export class Output implements StreamOwner, Beating {
       this.#latest = reply
       replay(this.#settings, this.#stream, events, this.#over, reply)
     } else {
-      const connection = this.#connect(reply)
-      for (const event of events) connection.write(this.#text(event))
+      this.#connect(reply)
+      for (const event of events) this.#write(event)
     }
   }
 
@@ -282,13 +281,15 @@ export class Output implements StreamOwner, Beating {
     const event: StoredEvent = { seq: this.#seq++, data, last }
     if (this.#store !== undefined) this.#keep(this.#store, event)
     if (this.#held !== undefined) this.#held.push(event)
-    else this.#connection?.write(this.#text(event))
+    else this.#write(event)
   }
 
-  #text ({ seq, data }: StoredEvent): string {
-    const text = this.#store === undefined ? sseEvent(data) : idField(this.#stream, seq) + sseEvent(data)
-    this.#bytes += Buffer.byteLength(text)
-    return text
+  #write ({ seq, data }: StoredEvent): void {
+    const connection = this.#connection
+    if (connection === undefined) return
+    const { bytes } = connection
+    connection.write(this.#store === undefined ? sseEvent(data) : idField(this.#stream, seq) + sseEvent(data))
+    this.#bytes += connection.bytes - bytes
   }
 
   #keep (store: EventStore, event: StoredEvent): void {

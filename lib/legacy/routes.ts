@@ -1,4 +1,4 @@
-import { createPulses } from '../transport/pulse.js'
+import { createPulses, Pulse } from '../transport/pulse.js'
 import { createReporter } from '../transport/report.js'
 import { isLegacy } from './era.js'
 import { get } from './get.js'
@@ -13,13 +13,14 @@ import type { Mount, OtherEra } from '../mount.js'
 export function serveLegacy (fastify: FastifyInstance, mount: Mount, option: unknown): OtherEra | undefined {
   const settings = readLegacyOptions(option)
   if (settings === undefined) return undefined
-  const { sessions, events, bus, topic, retry, maxStreamAge } = settings
+  const { sessions, events, bus, topic, retry, maxStreamAge, sessionCheck } = settings
   const { limits, onEnd } = mount.settings
   const legacy: Legacy = {
     mount,
     settings,
     sessions: sessions && new Sessions(sessions, bus, topic, fastify),
     output: { stream: { limits }, pulses: createPulses(mount.settings), store: events, retry, maxStreamAge, running: new Map() },
+    checks: new Pulse(sessionCheck),
     onEnded: createReporter(onEnd)
   }
   const handle = (work: (legacy: Legacy, httpRequest: FastifyRequest, reply: FastifyReply) => Promise<void>, httpRequest: FastifyRequest, reply: FastifyReply): void => {

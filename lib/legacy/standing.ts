@@ -14,6 +14,7 @@ import type { Session } from '../../types/legacy.js'
 import type { Ending, Sink } from '../worker/sink.js'
 import type { OutputSettings } from './output.js'
 import type { StandingStream } from './sessions.js'
+import type { Beating, Pulse } from '../transport/pulse.js'
 
 /** What the stream of a session is about. */
 export interface StandingFacts {
@@ -26,6 +27,9 @@ export interface StandingFacts {
   readonly uris: Iterable<string>
   /** The client had such a stream before, and may have missed something. */
   readonly again: boolean
+  /** When to look whether the session is open. */
+  readonly checks: Pulse
+  readonly isOpen: () => Promise<boolean>
   readonly onEnded: (exchange: Exchange) => void
   /** Called once, when it is over. */
   readonly over: () => void
@@ -38,7 +42,7 @@ const LISTS_KEY = ''
  * The GET stream of a session: what 2026-07-28 calls listens, one for the lists and one for each resource that was subscribed to, with their output on one
  * stream (2025-11-25, Transports, Listening for Messages).
  */
-export class Standing implements StandingStream, StreamOwner {
+export class Standing implements StandingStream, StreamOwner, Beating {
   readonly #facts: StandingFacts
   readonly #codec: LegacyCodec
   readonly #stream: EventStream
@@ -46,6 +50,7 @@ export class Standing implements StandingStream, StreamOwner {
   readonly #listens = new Map<string, Exchange>()
   #over = false
   #age: NodeJS.Timeout | undefined
+  quiet = 0
   readonly #name = `.${createStreamName()}`
   #seq = 0
 
@@ -68,6 +73,7 @@ export class Standing implements StandingStream, StreamOwner {
     }
     if (maxStreamAge !== 0) this.#age = setTimeout(() => { this.close() }, jitter(maxStreamAge)).unref()
     onceGone(reply, () => { this.#end('disconnect') })
+    this.#facts.checks.add(this)
     this.#stream.open()
     for (const uri of uris) this.subscribe(uri)
     return true
@@ -86,6 +92,12 @@ export class Standing implements StandingStream, StreamOwner {
   close (): void {
     this.#stream.finish(retryField(this.#facts.settings.retry))
     this.#end(this.#facts.mount.draining ? 'shutdown' : 'closed')
+  }
+
+  /** Another look at the session is due. */
+  beat (): void {
+    const { isOpen, httpRequest } = this.#facts
+    isOpen().then(open => { if (!open) this.close() }, (err: unknown) => { httpRequest.log.error({ err }, 'an MCP session could not be looked up') })
   }
 
   // ---- what its stream tells
@@ -142,6 +154,7 @@ export class Standing implements StandingStream, StreamOwner {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#age)
+    this.#facts.checks.remove(this)
     this.#stream.leave()
     const listens = [...this.#listens.values()]
     this.#listens.clear()

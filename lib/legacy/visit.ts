@@ -13,6 +13,7 @@ import type { LogLevel, RequestMeta } from '../../types/request.js'
 import type { LegacySettings } from './options.js'
 import type { OutputSettings } from './output.js'
 import type { Sessions } from './sessions.js'
+import type { Pulse } from '../transport/pulse.js'
 
 /** The 2025 half of a mount. */
 export interface Legacy {
@@ -21,6 +22,8 @@ export interface Legacy {
   /** Undefined where none are kept. */
   readonly sessions: Sessions | undefined
   readonly output: OutputSettings
+  /** Of open GET streams: whose session has ended is looked for. */
+  readonly checks: Pulse
   readonly onEnded: (exchange: Exchange) => void
 }
 
@@ -52,11 +55,17 @@ export async function enter ({ mount, settings, sessions }: Legacy, httpRequest:
   const id = headers[SESSION_HEADER]
   if (typeof id !== 'string' || id === '') throw refuse(400, 'Header Mcp-Session-Id is missing: open a session with initialize')
   lendSealer(mount, httpRequest, principal)
-  const session = await settings.sessions.fetch(id, httpRequest)
+  const session = await findSession(settings.sessions, id, principal, httpRequest)
   // Whose it is stays unsaid.
-  if (session === undefined || session.principal !== principal) throw refuse(404, 'Session not found: open another with initialize')
+  if (session === undefined) throw refuse(404, 'Session not found: open another with initialize')
   checkVersion(version)
   return { session, opened: { id, key: keyOf(id), controller: settings.sessions, sessions } }
+}
+
+/** The session of this id; undefined if it is nobody's, or somebody else's. */
+export async function findSession (controller: SessionController, id: string, principal: string | undefined, httpRequest: FastifyRequest): Promise<Session | undefined> {
+  const session = await controller.fetch(id, httpRequest)
+  return session?.principal === principal ? session : undefined
 }
 
 /** What a handler is told of a request of this session. */

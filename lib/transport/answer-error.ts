@@ -29,6 +29,8 @@ export function createErrorHandler (codec: Codec): (error: FastifyError, httpReq
       if (isCrash(answer) && !reported) httpRequest.log.error({ err: error }, 'an MCP request failed outside its server')
       setHeaders(reply, (error as { headers?: Record<string, string> }).headers ?? {})
     }
+    // Fastify sets it for a body it could not read, and Node warns the process of it: HTTP/2 has no such header.
+    if (httpRequest.raw.httpVersionMajor === 2) reply.removeHeader('connection')
     const json = codec.error(readId(httpRequest.body), answer)
     const { json: takesJson, sse } = readAccept(httpRequest.headers.accept)
     // A client that takes event streams alone is answered in one; another status than 200 no stream can have.

@@ -1,4 +1,5 @@
 import { errorObject, type McpError } from '../errors.js'
+import { LONG } from './long.js'
 import { metaKeys, type Implementation, type JsonObject } from '../protocol/index.js'
 import type { RequestId } from '../../types/request.js'
 
@@ -33,6 +34,8 @@ export function createCodec (info: Implementation | undefined): Codec {
 
   function stamp (result: Readonly<Record<string, unknown>>): string {
     const own = result['_meta']
+    // Nothing is spliced into long JSON: that would copy it.
+    if (isLong(result)) return JSON.stringify(info === undefined ? result : { ...result, _meta: { [metaKeys.serverInfo]: info, ...own as object | undefined } })
     if (own !== undefined) {
       return stringifyObject(info === undefined ? result : { ...result, _meta: { [metaKeys.serverInfo]: info, ...own as object } })
     }
@@ -76,6 +79,18 @@ function complete ({ cacheable, retried }: Answered, result: Readonly<Record<str
   const { ttlMs = 0, cacheScope = 'private' } = result
   if (result['resultType'] !== undefined && result['ttlMs'] !== undefined && result['cacheScope'] !== undefined) return result
   return { ...result, resultType, ttlMs, cacheScope }
+}
+
+/** Whether it is an object with some long text in it, where results have such. */
+function isLong (result: Readonly<Record<string, unknown>>): boolean {
+  const items = result['content'] ?? result['contents']
+  if (!Array.isArray(items) || Array.isArray(result) || typeof result['toJSON'] === 'function') return false
+  // From an author, and anything at all until JSON has been made of it.
+  for (const item of items as (Readonly<Record<string, unknown>> | null | undefined)[]) {
+    const text = item?.['text'] ?? item?.['data'] ?? item?.['blob'] ?? (item?.['resource'] as typeof item)?.['text'] ?? (item?.['resource'] as typeof item)?.['blob']
+    if (typeof text === 'string' && text.length > LONG) return true
+  }
+  return false
 }
 
 function stringifyObject (value: object): string {

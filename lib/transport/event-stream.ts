@@ -1,13 +1,14 @@
 import { Socket } from 'node:net'
-import { Writable } from 'node:stream'
-import { SSE_COMMENT } from './sse.js'
+import { Readable, Writable } from 'node:stream'
+import { drop } from './gone.js'
+import { bytesOf, LONG } from './long.js'
+import { escapeEnds, SSE_COMMENT } from './sse.js'
 import { StreamHead } from './stream-head.js'
 import type { ServerResponse } from 'node:http'
-import type { EventEmitter } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import type { Beating, Pulse } from './pulse.js'
 
-/** Unwritten text from which a producer that asks is made to wait; that of a socket. */
+/** Unwritten text from which a producer that asks is made to wait. */
 const HIGH_WATER = 16_384
 
 /** What a stream is told by the mount. */
@@ -63,8 +64,7 @@ export class EventStream implements Beating {
   /** Sends the text of an event, or of several. */
   write (text: string): void {
     if (this.#state === 'over') return
-    this.#pending += text
-    this.bytes += Buffer.byteLength(text)
+    this.#add(text)
     if (this.#state === 'opening' && this.#pending.length > this.#settings.limits.sendBuffer) setImmediate(() => { this.#checkBuffer() })
     this.#schedule()
   }
@@ -76,8 +76,7 @@ export class EventStream implements Beating {
   /** Sends the last text, if any, and ends the response. */
   finish (text: string): void {
     if (this.#state === 'over') return
-    this.#pending += text
-    this.bytes += Buffer.byteLength(text)
+    this.#add(text)
     this.#last = true
     const piped = this.#state === 'open'
     this.leave()
@@ -92,24 +91,37 @@ export class EventStream implements Beating {
     this.#wake()
   }
 
+  #add (text: string): void {
+    if (text.length <= LONG) {
+      this.#pending += text
+      this.bytes += Buffer.byteLength(text)
+      return
+    }
+    const before = Buffer.byteLength(this.#pending)
+    // Looked at together with what goes before it: each look at a text that was joined makes a copy of it.
+    this.#pending = escapeEnds(this.#pending + text)
+    this.bytes += Buffer.byteLength(this.#pending) - before
+  }
+
   /** Drops the connection. */
   abort (): void {
     this.leave()
     this.#pending = ''
-    this.#reply.raw.destroy()
+    drop(this.#reply.raw)
   }
 
   /** Resolves when the socket takes more, or the stream is over. */
   async drained (): Promise<void> {
     const { raw } = this.#reply
     if (this.#state === 'over' || this.bufferedBytes < HIGH_WATER) return
+    const draining = drainOf(raw)
     await new Promise<void>(resolve => {
       this.#drained ??= []
       // One listener for all who wait; a dead socket never drains, so that `leave` wakes them too.
-      if (this.#drained.push(resolve) === 1) drainOf(raw).once('drain', () => { this.#wake() })
+      if (this.#drained.push(resolve) === 1) draining.once('drain', () => { this.#wake() })
       this.#flush()
-      // HTTP/2 does not say so.
-      if (!(raw.writableNeedDrain ?? raw.writableLength >= HIGH_WATER)) this.#wake()
+      // Of whoever tells, since a response that is not told itself needs a drain for ever; HTTP/2 does not say so.
+      if (!(draining.writableNeedDrain ?? raw.writableLength >= HIGH_WATER)) this.#wake()
     })
   }
 
@@ -160,12 +172,17 @@ export class EventStream implements Beating {
 
   #flushLast (): void {
     const { raw } = this.#reply
+    const head = this.#head
     const text = this.#take()
-    if (this.#head === undefined) {
+    if (text.length > LONG) {
+      const parts = Readable.from(bytesOf(text), { objectMode: false })
+      if (head !== undefined) parts.once('end', () => { head.emit('end') })
+      parts.pipe(raw, { end: head === undefined })
+    } else if (head === undefined) {
       raw.end(text)
     } else {
       raw.write(text)
-      this.#head.emit('end')
+      head.emit('end')
     }
   }
 
@@ -198,7 +215,7 @@ export function setStreamHeaders (reply: FastifyReply): FastifyReply {
 }
 
 /** Who tells that the response drains. For inject that is its socket, which no HTTP server listens to. */
-function drainOf (raw: ServerResponse): EventEmitter {
+function drainOf (raw: ServerResponse): Writable {
   const { socket } = raw
   return socket instanceof Writable && !(socket instanceof Socket) ? socket : raw
 }

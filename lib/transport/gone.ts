@@ -3,6 +3,11 @@ import type { FastifyReply } from 'fastify'
 
 /** Bytes of an answer that do not leave at once. */
 const LARGE = 65_536
+/** The reason of a reset, 8 in RFC 9113, 7; `node:http2` is not loaded for it. */
+const CANCEL = 8
+
+/** A response on HTTP/2 has a stream of its own. */
+type Raw = ServerResponse & { readonly stream?: { readonly destroyed: boolean, close (code: number): void } }
 
 /** Whether nobody reads a response any more; one that waits behind another on its connection is not told of its end. */
 export function hasLeft ({ raw, request }: FastifyReply): boolean {
@@ -43,7 +48,13 @@ export async function whenFlushed (reply: FastifyReply): Promise<void> {
   })
 }
 
+/** Drops a response that is not whole. On HTTP/2 one that is just destroyed looks to its client as if it had ended well. */
+export function drop (raw: Raw): void {
+  raw.stream?.close(CANCEL)
+  raw.destroy()
+}
+
 /** On HTTP/2 it is the stream that is destroyed, and not its response. */
-function isGone (raw: ServerResponse & { readonly stream?: { readonly destroyed: boolean } }): boolean {
+function isGone (raw: Raw): boolean {
   return raw.destroyed || raw.stream?.destroyed === true
 }

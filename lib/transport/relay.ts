@@ -1,6 +1,6 @@
 import { McpError } from '../errors.js'
 import { EventStream, type StreamOwner, type StreamSettings } from './event-stream.js'
-import { hasLeft, isLeaving, onceGone, whenFlushed } from './gone.js'
+import { drop, hasLeft, isLeaving, onceGone, whenFlushed } from './gone.js'
 import { inNextTurn, type Waiting } from './next-turn.js'
 import { sendBare, sendError, sendJson } from './reply.js'
 import { sseEvent } from './sse.js'
@@ -132,7 +132,7 @@ export class Relay implements Sink, StreamOwner, Beating, Waiting {
 
   abort (): void {
     this.#end()
-    if (this.#stream === undefined) this.#reply.raw.destroy()
+    if (this.#stream === undefined) drop(this.#reply.raw)
     else this.#stream.abort()
   }
 

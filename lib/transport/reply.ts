@@ -1,13 +1,18 @@
+import { Readable } from 'node:stream'
 import { retryAfter, type McpError } from '../errors.js'
+import { drop } from './gone.js'
+import { bytesOf, LONG } from './long.js'
 import type { FastifyReply } from 'fastify'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** Sends JSON that is text already, past every serializer of the app. */
+/** Sends JSON that is text already, past every serializer of the app; if it is long, as a stream, to hooks too. */
 export function sendJson (reply: FastifyReply, statusCode: number, json: string): void {
   // What an answer says depends on who asks, and a POST is no key for a cache; a hook may know better.
   if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
-  reply.code(statusCode).header('content-type', JSON_TYPE).serializer(asItIs).send(json)
+  reply.code(statusCode).header('content-type', JSON_TYPE)
+  if (json.length > LONG) reply.header('content-length', Buffer.byteLength(json)).send(Readable.from(bytesOf(json), { objectMode: false }))
+  else reply.serializer(asItIs).send(json)
 }
 
 function asItIs (payload: unknown): string {
@@ -27,7 +32,7 @@ export function sendBare (reply: FastifyReply, statusCode: number, json: string)
   reply.hijack()
   const { raw } = reply
   if (raw.headersSent) {
-    raw.destroy()
+    drop(raw)
     return
   }
   for (const name of raw.getHeaderNames()) raw.removeHeader(name)

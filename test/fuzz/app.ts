@@ -1,5 +1,5 @@
 import { Type, type TObject } from '@sinclair/typebox'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import genMcp, {
   busSubscriptions, createSuite, definePrompt, definePrompts, defineResources, defineTool, elicitForm, getPromptResult, inputRequired, readResourceResult,
   toolResult,
@@ -32,7 +32,7 @@ const Confirmation = Type.Object({ sure: Type.Boolean() })
 const colors = ['red', 'green', 'grey', 'blue']
 
 /** An app with every kind of provider on one mount, which is closed by whoever built it. */
-export async function buildRange (seed: number): Promise<Range> {
+export async function buildRange (seed: number, http2 = false): Promise<Range> {
   const ran = new Set<string>()
   const alarms: string[] = []
   const schemas = generatedSchemas(seed)
@@ -48,7 +48,8 @@ export async function buildRange (seed: number): Promise<Range> {
   })
   suite.init = (_arg, { httpRequest }) => { ran.add(`${httpRequest.headers[MARK]}`) }
 
-  const app = Fastify({ logger: { level: 'error', stream: { write: (line: string) => { alarms.push(line) } } } })
+  // The types of the two kinds of app differ, and nothing here goes by what differs.
+  const app = Fastify({ http2, logger: { level: 'error', stream: { write: (line: string) => { alarms.push(line) } } } } as FastifyServerOptions)
   await app.register(genMcp, {
     prefix: '/mcp',
     server: suite,

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { shootAtHttp2 } from './http2.js'
 import { measure, parsers } from './linear.js'
 import { shootAtSockets } from './sockets.js'
 import { Gallery, shootAt } from './target.js'
@@ -8,6 +9,7 @@ import { targets } from './targets/index.js'
 const SEED = 20_260_728
 const INPUTS = 2_600
 const ON_SOCKETS = 100
+const ON_HTTP2 = 300
 
 test('no input breaks the process, a promise of the protocol, or another request: ERR-01, ERR-02, ERR-03, ERR-07, ERR-08, LEG-21, LEG-54', async t => {
   const gallery = await Gallery.open(SEED)
@@ -20,6 +22,14 @@ test('no input breaks the process, a promise of the protocol, or another request
   }
   const { inputs, failure } = await shootAtSockets(gallery, ON_SOCKETS, SEED)
   t.equal(failure, undefined, `sockets: ${inputs} inputs`)
+})
+
+test('no input over HTTP/2 does: ERR-01, ERR-02, ERR-03, ERR-07, ERR-08, LEG-21, LEG-54', async t => {
+  const gallery = await Gallery.open(SEED, true)
+  t.teardown(async () => { await gallery.close() })
+  const { inputs, failure } = await shootAtHttp2(gallery, ON_HTTP2, SEED)
+  t.equal(failure, undefined, `HTTP/2: ${inputs} inputs`)
+  t.ok(inputs >= ON_HTTP2)
 })
 
 test('what reads a text of the client\'s takes time that grows as the text does', t => {

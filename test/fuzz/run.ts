@@ -1,3 +1,4 @@
+import { shootAtHttp2 } from './http2.js'
 import { measure, parsers } from './linear.js'
 import { shootAtSockets } from './sockets.js'
 import { Gallery, shootAt, type Verdict } from './target.js'
@@ -6,6 +7,7 @@ import { targets } from './targets/index.js'
 const DEFAULT_RUNS = 200_000
 /** Of all inputs, those that go over sockets, which take longest. */
 const ON_SOCKETS = 0.03
+const ON_HTTP2 = 0.02
 
 /** The long form: `FUZZ_RUNS` inputs of `FUZZ_SEED`; arguments choose targets by a part of their names. */
 const runs = Number(process.env['FUZZ_RUNS'] ?? DEFAULT_RUNS)
@@ -30,9 +32,14 @@ console.log(row('target', 'inputs', 'seed', 'seconds', 'verdict'))
 const gallery = await Gallery.open(seed)
 const all = targets(seed)
 const weights = all.reduce((sum, { weight }) => sum + weight, 0)
-for (const target of all) if (isChosen(target.name)) tell(await shootAt(gallery, target, Math.ceil(runs * (1 - ON_SOCKETS) * target.weight / weights), seed))
+for (const target of all) if (isChosen(target.name)) tell(await shootAt(gallery, target, Math.ceil(runs * (1 - ON_SOCKETS - ON_HTTP2) * target.weight / weights), seed))
 if (isChosen('sockets')) tell(await shootAtSockets(gallery, Math.ceil(runs * ON_SOCKETS), seed))
 await gallery.close()
+if (isChosen('HTTP/2')) {
+  const overHttp2 = await Gallery.open(seed, true)
+  tell(await shootAtHttp2(overHttp2, Math.ceil(runs * ON_HTTP2), seed))
+  await overHttp2.close()
+}
 console.log(row('in all', String(inputs)))
 
 for (const parser of parsers) {

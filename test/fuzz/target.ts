@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { buildRange, type Range } from './app.js'
 import { judge, type Scene } from './judge.js'
 import { readPublished, type Published } from './published.js'
-import { collectTokens, fire, load, openSession, USERS, VERSIONS, type Sent, type Shot, type Tokens } from './shot.js'
+import { collectTokens, fire, load, openSession, USERS, VERSIONS, type Answer, type Sent, type Shot, type Tokens } from './shot.js'
+import type { Socket } from 'node:net'
 
 /** What is drawn, and how much of all the inputs that is. */
 export interface Target { readonly name: string, readonly weight: number, readonly shot: fc.Arbitrary<Shot> }
@@ -29,6 +30,7 @@ export class Gallery {
   readonly #prototypes = snapshot()
   readonly #alarms: string[] = []
   readonly #onAlarm = (alarm: unknown): void => { this.#alarms.push(alarm instanceof Error ? `${alarm.name}: ${alarm.stack}` : String(alarm)) }
+  readonly #sockets = new Set<Socket>()
   inputs = 0
 
   private constructor (range: Range, published: Published, tokens: Tokens) {
@@ -36,27 +38,35 @@ export class Gallery {
     this.#published = published
     this.tokens = tokens
     for (const event of ['unhandledRejection', 'uncaughtException', 'warning']) process.on(event, this.#onAlarm)
+    range.app.server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket)
+      socket.on('close', () => { this.#sockets.delete(socket) })
+    })
   }
 
-  static async open (seed: number): Promise<Gallery> {
-    const range = await buildRange(seed)
+  static async open (seed: number, http2 = false): Promise<Gallery> {
+    const range = await buildRange(seed, http2)
     return new Gallery(range, readPublished(), await collectTokens(range))
   }
 
   async close (): Promise<void> {
     for (const event of ['unhandledRejection', 'uncaughtException', 'warning']) process.off(event, this.#onAlarm)
+    // Node's HTTP/2 server keeps sockets whose sessions broke the protocol, and its close waits for them without end.
+    for (const socket of this.#sockets) socket.destroy()
     await this.range.app.close()
   }
 
-  /** Fires all at once; throws what is wrong. */
-  async volley (shots: readonly Shot[]): Promise<void> {
+  /** Fires all at once, through `inject` unless `send` says how; throws what is wrong. `beside`: what else is under way. */
+  async volley (
+    shots: readonly Shot[], send: (sent: Sent) => Promise<Answer> = async sent => await fire(this.range, sent), beside: readonly Sent[] = []
+  ): Promise<void> {
     const loaded = await Promise.all(shots.map(async shot => {
       const tokens = await this.#tokensFor(shot)
       return { tokens, sent: load(shot, tokens) }
     }))
-    const others = loaded.map(({ sent }) => sent)
+    const others = [...loaded.map(({ sent }) => sent), ...beside]
     const shared = { range: this.range, published: this.#published, others }
-    const problems = (await Promise.all(loaded.map(async ({ tokens, sent }) => await this.#one({ ...shared, tokens }, sent)))).flat()
+    const problems = (await Promise.all(loaded.map(async ({ tokens, sent }) => await this.#one({ ...shared, tokens }, sent, send)))).flat()
     // An unhandled rejection is told of when the turn is over.
     await new Promise(resolve => { setImmediate(resolve) })
     problems.push(...this.alarms())
@@ -75,10 +85,10 @@ export class Gallery {
     if (left !== '[]') throw new Error(`The mount still holds ${left}`)
   }
 
-  async #one (scene: Scene, sent: Sent): Promise<string[]> {
+  async #one (scene: Scene, sent: Sent, send: (sent: Sent) => Promise<Answer>): Promise<string[]> {
     this.inputs++
     try {
-      return judge(scene, sent, await fire(this.range, sent))
+      return judge(scene, sent, await send(sent))
     } catch (error) {
       return [(error as Error).message]
     }

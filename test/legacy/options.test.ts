@@ -22,7 +22,7 @@ test('2025 clients are served unless that is turned off', async t => {
 
 test('what is left out has its default', t => {
   const settings = readLegacyOptions({})
-  t.match(settings, { bus: undefined, topic: 'mcp/legacy', answerTimeout: 600_000, maxStreamAge: 0, retry: 1_000, maxBatch: 100 })
+  t.match(settings, { bus: undefined, topic: 'mcp/legacy', answerTimeout: 600_000, maxStreamAge: 0, sessionCheck: 60_000, retry: 1_000, maxBatch: 100 })
   t.type(settings?.sessions?.create, 'function')
   t.type(settings?.events?.append, 'function')
   for (const whole of [true, undefined]) t.strictSame(Object.keys(readLegacyOptions(whole) ?? {}), Object.keys(settings ?? {}), String(whole))
@@ -32,7 +32,7 @@ test('what is left out has its default', t => {
 
 test('what is given is taken', t => {
   const [sessions, events] = [sealedSessions(), memoryEvents()]
-  const given: LegacyOptions = { sessions, events, bus, topic: 'a/topic', answerTimeout: 1, maxStreamAge: 2_147_483_647, retry: 0, maxBatch: 1 }
+  const given: LegacyOptions = { sessions, events, bus, topic: 'a/topic', answerTimeout: 1, maxStreamAge: 2_147_483_647, sessionCheck: 0, retry: 0, maxBatch: 1 }
   t.strictSame(readLegacyOptions(given), given)
   t.equal(readLegacyOptions(given)?.sessions, sessions)
   t.equal(readLegacyOptions({ events: false })?.events, undefined)
@@ -57,7 +57,7 @@ test('what makes no sense rejects the boot, and is named', async t => {
     ...[false, null, 'x', { on: noop, emit: noop }].map(bus => [{ bus }, 'legacy.bus must have the functions on, removeListener and emit'] as const),
     ...['', 'a/+', 'a/#', 5, null].map(topic => [{ topic }, 'legacy.topic must be a topic without wildcards'] as const),
     ...[0, -1, 1.5, NaN, Infinity, 2_147_483_648, '1', null].map(answerTimeout => [{ answerTimeout }, 'legacy.answerTimeout must be a whole number of milliseconds from 1 to 2147483647'] as const),
-    ...[-1, 1.5, 2_147_483_648, '0', null].flatMap(ms => ['maxStreamAge', 'retry'].map(name => [{ [name]: ms }, `legacy.${name} must be a whole number of milliseconds from 0 to 2147483647`] as const)),
+    ...[-1, 1.5, 2_147_483_648, '0', null].flatMap(ms => ['maxStreamAge', 'sessionCheck', 'retry'].map(name => [{ [name]: ms }, `legacy.${name} must be a whole number of milliseconds from 0 to 2147483647`] as const)),
     ...[0, -1, 1.5, Infinity, '5', null].map(maxBatch => [{ maxBatch }, 'legacy.maxBatch must be a whole number from 1'] as const)
   ]
   for (const [legacy, problem] of mistakes) {

@@ -4,6 +4,7 @@ import { busSubscriptions, createSuite, defineResources, defineServer, defineToo
 import { messagesOf } from '../helpers/messages.js'
 import { bareServer, createListenServer, info, toolServer } from '../helpers/servers.js'
 import { alarms, gate, NOTHING_HELD, openWire, stage, until, within } from '../helpers/sockets.js'
+import type { Session, SessionController } from 'fastify-gen-mcp/legacy'
 import { createHeldSessions, messagesIn, open, read, readStream, sendGet, VERSIONS } from './helpers.js'
 
 const BOUND = { timeout: 30_000 }
@@ -526,4 +527,36 @@ test('the stream of a session stays open past the handlerTimeout of the app', BO
   t.match(await reading.message(), toolsChanged)
   t.match(subject.gauges(), { listens: 1 })
   await reading.drop()
+})
+
+test('the stream of a session that expires or is somebody else\'s by now is ended, and one whose store is at fault stays: LEG-26', BOUND, async t => {
+  const { server } = createListenServer()
+  const kept = new Map<string, Session>()
+  let isDown = false
+  const sessions: SessionController = {
+    create (session) {
+      const id = crypto.randomUUID()
+      kept.set(id, session)
+      return id
+    },
+    fetch (id) {
+      if (isDown) throw new Error('no store')
+      return kept.get(id)
+    }
+  }
+  const subject = await stage(t, server, { legacy: { sessions, sessionCheck: 80 } })
+  const [expiring, moving, staying] = [await open(subject.app, '2025-06-18'), await open(subject.app, '2025-06-18'), await open(subject.app, '2025-06-18')]
+  const streams = [await readStream(t, subject.port, expiring), await readStream(t, subject.port, moving), await readStream(t, subject.port, staying)] as const
+  isDown = true
+  await until(() => alarms(subject.lines).length >= 3)
+  t.match(subject.gauges(), { listens: 3 })
+  isDown = false
+  kept.delete(String(expiring.id))
+  kept.set(String(moving.id), { ...kept.get(String(moving.id)) as Session, principal: 'another' })
+  await Promise.all([streams[0].closed, streams[1].closed])
+  t.match(subject.gauges(), { listens: 1 })
+  t.match(alarms(subject.lines)[0], { msg: 'an MCP session could not be looked up', err: { message: 'no store' } })
+  await streams[2].drop()
+  await until(() => subject.gauges().listens === 0)
+  t.strictSame(subject.gauges(), NOTHING_HELD)
 })
