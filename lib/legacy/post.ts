@@ -139,7 +139,7 @@ function readMember (body: unknown): Member {
 function readMessage (body: unknown): Message {
   if (isObject(body) && body['jsonrpc'] === '2.0' && body['method'] === undefined) {
     const { id, result, error } = body
-    if (isRequestId(id) && (result ?? error) !== undefined) return { kind: 'response', id, answer: { ...(result !== undefined && { result }), ...(error !== undefined && { error }) } }
+    if (isRequestId(id) && (result ?? error ?? undefined) !== undefined) return { kind: 'response', id, answer: { ...(result !== undefined && { result }), ...(error !== undefined && { error }) } }
   }
   return readEnvelope(body)
 }

@@ -51,7 +51,7 @@ export interface Scene {
 /** Everything that is wrong with the answer to one request. */
 export function judge ({ range, tokens, published, others }: Scene, sent: Sent, answer: Answer): string[] {
   const expected = expect(sent, tokens, published)
-  const problems = [...leaks(sent, answer, tokens), ...isTwin(expected, sent, others, answer)
+  const problems = [...leaks(sent, answer, tokens), ...isTwin(expected, sent, others, answer) || isCancelled(expected, sent, others, answer)
     ? []
     : fits(expected, range, published, sent,
       answer)].flatMap(found => typeof found === 'string' ? found : [...found])
@@ -212,6 +212,21 @@ function isOfSession (sent: Sent): boolean {
 function isTwin (expected: Expected, sent: Sent, others: readonly Sent[], { status, text }: Answer): boolean {
   if (expected.kind !== 'served' || expected.version === '2026-07-28' || !(status === 400 || isBatch(sent)) || !text.includes('still runs')) return false
   return isBatch(sent) || others.some(other => other !== sent && other.headers['mcp-session-id'] === sent.headers['mcp-session-id'])
+}
+
+/** Another request in the session cancelled it before it was answered, which then it need not be. */
+function isCancelled (expected: Expected, sent: Sent, others: readonly Sent[], answer: Answer): boolean {
+  if (expected.kind !== 'served' || expected.version === '2026-07-28' || [...read(answer)].some(message => message?.method === undefined)) return false
+  const ids = new Set(bodiesOf(sent).map(({ id }) => id))
+  return others.some(other => other !== sent && other.headers['mcp-session-id'] === sent.headers['mcp-session-id'] &&
+    bodiesOf(other).some(({ method, params }) => method === 'notifications/cancelled' && ids.has((params as { requestId?: unknown } | undefined)?.requestId)))
+}
+
+/** The messages of a request, one or a batch. */
+function bodiesOf (sent: Sent): Readonly<Record<string, unknown>>[] {
+  const read = readBody(sent)
+  const bodies: readonly unknown[] = 'body' in read ? [read.body].flat() : []
+  return bodies.filter(body => typeof body === 'object' && body !== null) as Readonly<Record<string, unknown>>[]
 }
 
 function isBatch (sent: Sent): boolean {

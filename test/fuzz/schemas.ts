@@ -1,4 +1,4 @@
-import { Type, type TObject, type TSchema } from '@sinclair/typebox'
+import { Kind, Type, type TObject, type TSchema } from '@sinclair/typebox'
 import fc from 'fast-check'
 
 /** Schemas of tools' arguments, the same for the same seed. */
@@ -25,9 +25,14 @@ function schema (depth: number): fc.Arbitrary<TSchema> {
     { arbitrary: leaf, weight: 4 },
     { arbitrary: object(depth - 1), weight: 1 },
     { arbitrary: fc.record({ items: inner, maxItems: fc.nat(3) }).map(({ items, maxItems }) => Type.Array(items, { maxItems })), weight: 1 },
-    { arbitrary: fc.array(inner, { minLength: 2, maxLength: 3 }).map(branches => Type.Union(branches)), weight: 1 },
+    { arbitrary: fc.array(inner, { minLength: 2, maxLength: 3 }).map(toUnion), weight: 1 },
     { arbitrary: inner.map(value => Type.Record(Type.String(), value)), weight: 1 }
   )
+}
+
+/** With anything among its branches it is anything, which TypeBox must be told: to it a member that is missing would fit, required or not. */
+function toUnion (branches: readonly TSchema[]): TSchema {
+  return branches.some(branch => branch[Kind] === 'Unknown') ? Type.Unknown() : Type.Union([...branches])
 }
 
 function object (depth: number): fc.Arbitrary<TObject> {

@@ -59,7 +59,7 @@ test('what is no message is refused as such, with its id if that can be read: LE
   const session = await open(await mount(t, { server: echo }))
   const bodies: readonly (readonly [unknown, (string | number)?])[] = [
     [{}], [5], ['x'], [null], [{ jsonrpc: '2.0' }], [{ jsonrpc: '1.0', id: 1, method: 'ping' }, 1], [{ id: 1, method: 'ping' }, 1], [{ jsonrpc: '2.0', id: 1 }, 1],
-    [{ jsonrpc: '2.0', id: null, result: {} }], [{ jsonrpc: '2.0', result: {} }], [{ jsonrpc: '2.0', id: 1, result: null }, 1], [{ jsonrpc: '2.0', id: 1.5, method: 'ping' }],
+    [{ jsonrpc: '2.0', id: null, result: {} }], [{ jsonrpc: '2.0', result: {} }], [{ jsonrpc: '2.0', id: 1, result: null }, 1], [{ jsonrpc: '2.0', id: 1, error: null }, 1], [{ jsonrpc: '2.0', id: 1.5, method: 'ping' }],
     [{ jsonrpc: '2.0', id: 1, method: 5 }, 1], [{ jsonrpc: '2.0', method: null }]
   ]
   for (const [body, id] of bodies) refused(t, await session.post(body), { status: 400, code: -32600, ...(id !== undefined && { id }) }, JSON.stringify(body))
