@@ -15,7 +15,7 @@ import { formatTable, isMissed } from './table.js'
 import { measureJson, measureStream, measureSuite } from './throughput.js'
 
 const subjects = { json: measureJson, suite: measureSuite, stream: measureStream, held: measureHeld, growth: measureGrowth }
-const full = { rounds: 15, roundMs: 2_000, streams: 5_000, repeats: 5, changes: 5, calls: 100_000 }
+const full = { rounds: 7, roundMs: 4_000, streams: 5_000, repeats: 5, changes: 5, calls: 100_000 }
 const quick = { rounds: 3, roundMs: 1_000, streams: 1_000, repeats: 3, changes: 3, calls: 20_000 }
 
 const { values } = parseArgs({
