@@ -5,7 +5,7 @@ import { compileTypeBox, firstProblem } from './schema.js'
 import type { FastifyRequest, RouteShorthandOptions } from 'fastify'
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyServer } from './worker/job.js'
-import type { MessageBus, TokenSealer } from '../types/channel.js'
+import type { TokenSealer } from '../types/channel.js'
 import type { ExchangeEnd } from '../types/exchange.js'
 import type { GenMcpOptions, Limits } from '../types/options.js'
 import type { CacheHint } from '../types/results.js'
@@ -208,8 +208,10 @@ function checkExtensions (capabilities: ServerCapabilities | undefined, path: st
 function checkBuses (buses: unknown, path: string): void {
   if (buses === undefined) return
   if (!Array.isArray(buses)) throw new MCP_ERR_BAD_OPTION(path, 'must be a list')
-  const misfit = buses.findIndex(bus => !isBus(bus))
-  if (misfit !== -1) throw new MCP_ERR_BAD_OPTION(`${path}[${misfit}]`, 'must have the functions on, removeListener and emit')
+  for (const [at, bus] of buses.entries()) {
+    const problem = isBus(bus)
+    if (problem !== undefined) throw new MCP_ERR_BAD_OPTION(`${path}[${at}]`, problem)
+  }
 }
 
 function checkWire (schema: TSchema, value: unknown, path: string): void {
@@ -288,9 +290,10 @@ function isSealer (value: unknown): boolean {
   return typeof seal === 'function' && typeof open === 'function'
 }
 
-function isBus (value: unknown): boolean {
-  const { on, removeListener, emit } = (value ?? {}) as Partial<MessageBus>
-  return [on, removeListener, emit].every(member => typeof member === 'function')
+export const isBus: Check = value => hasFunctions(value, 'on', 'removeListener', 'emit') ? undefined : 'must have the functions on, removeListener and emit'
+
+export function hasFunctions (value: unknown, ...names: readonly string[]): boolean {
+  return typeof value === 'object' && value !== null && names.every(name => typeof (value as Record<string, unknown>)[name] === 'function')
 }
 
 function isCacheHint (value: unknown): boolean {

@@ -6,11 +6,11 @@ import type { BusListener, Emitter, MessageBus, Source } from '../../types/chann
 /** A source that delivers while it is held, and nothing more once it is released. */
 class LiveSource implements HeldSource {
   readonly #worker: Worker
-  readonly #release: () => void
+  #release: () => void
   readonly timer: boolean
   #active = true
 
-  constructor (worker: Worker, release: () => void, timer = false) {
+  constructor (worker: Worker, release: () => void = ignore, timer = false) {
     this.#worker = worker
     this.#release = release
     this.timer = timer
@@ -18,6 +18,15 @@ class LiveSource implements HeldSource {
   }
 
   get active (): boolean { return this.#active }
+
+  /** Begins to listen, unless its exchange is over, and leaves only then: a bus that counts its listeners would take one that never was for another. */
+  listen (begin: () => void, leave: () => void): this {
+    if (this.#active) {
+      this.#release = leave
+      begin()
+    }
+    return this
+  }
 
   /** Puts the message of an event in; its ticket, or undefined if there is none. A mapping that throws is a fault of its exchange. */
   deliver (toMessage: () => unknown): number | undefined {
@@ -104,17 +113,10 @@ export function consume<T> (
 export function on<Args extends readonly unknown[]> (worker: Worker, emitter: Emitter | EventTarget, event: string, toMessage: (...args: Args) => unknown): Source {
   // An emitter calls its listeners with whatever was emitted: the author's annotation says what that is.
   const listener = (...args: unknown[]): void => { source.deliver(() => toMessage(...args as unknown as Args)) }
-  let listening = false
-  const source = new LiveSource(worker, () => {
-    if (!listening) return
-    if ('addEventListener' in emitter) emitter.removeEventListener(event, listener)
-    else emitter.off(event, listener)
-  })
-  if (!source.active) return source
-  listening = true
-  if ('addEventListener' in emitter) emitter.addEventListener(event, listener)
-  else emitter.on(event, listener)
-  return source
+  const source = new LiveSource(worker)
+  return 'addEventListener' in emitter
+    ? source.listen(() => { emitter.addEventListener(event, listener) }, () => { emitter.removeEventListener(event, listener) })
+    : source.listen(() => { emitter.on(event, listener) }, () => { emitter.off(event, listener) })
 }
 
 export function subscribe<Packet> (
@@ -129,13 +131,8 @@ export function subscribe<Packet> (
       return message === undefined || check === undefined || check(message) ? message : undefined
     })
   }
-  let listening = false
-  // A bus that counts who listens to a topic would take one that never did for another.
-  const source = new LiveSource(worker, () => { if (listening) bus.removeListener(topic, listener) })
-  if (!source.active) return source
-  listening = true
-  bus.on(topic, listener)
-  return source
+  const source = new LiveSource(worker)
+  return source.listen(() => { bus.on(topic, listener) }, () => { bus.removeListener(topic, listener) })
 }
 
 export function after (worker: Worker, ms: number, message: unknown): Source {

@@ -1,5 +1,5 @@
 import { MCP_ERR_BAD_OPTION } from '../errors.js'
-import { checkOnly, isCount, isDuration, isTimeLimit, type Check } from '../options.js'
+import { checkOnly, hasFunctions, isBus, isCount, isDuration, isTimeLimit, type Check } from '../options.js'
 import { memoryEvents } from './events.js'
 import { sealedSessions } from './session.js'
 import type { LegacyOptions, SessionController } from '../../types/legacy.js'
@@ -13,9 +13,9 @@ export interface LegacySettings extends Required<Omit<LegacyOptions, 'sessions' 
 }
 
 const checks: Readonly<Record<keyof LegacyOptions, Check>> = {
-  sessions: value => value === false || has(value, 'create', 'fetch') ? undefined : 'must be false or have the functions create and fetch',
-  events: value => value === false || has(value, 'append', 'after') ? undefined : 'must be false or have the functions append and after',
-  bus: value => has(value, 'on', 'removeListener', 'emit') ? undefined : 'must have the functions on, removeListener and emit',
+  sessions: value => value === false || hasFunctions(value, 'create', 'fetch') ? undefined : 'must be false or have the functions create and fetch',
+  events: value => value === false || hasFunctions(value, 'append', 'after') ? undefined : 'must be false or have the functions append and after',
+  bus: isBus,
   topic: value => typeof value === 'string' && value !== '' && !/[+#]/.test(value) ? undefined : 'must be a topic without wildcards',
   answerTimeout: isTimeLimit,
   maxStreamAge: isDuration,
@@ -43,8 +43,4 @@ export function readLegacyOptions (option: unknown): LegacySettings | undefined 
     retry: retry ?? 1_000,
     maxBatch: maxBatch ?? 100
   }
-}
-
-function has (value: unknown, ...functions: readonly string[]): boolean {
-  return typeof value === 'object' && value !== null && functions.every(name => typeof (value as Record<string, unknown>)[name] === 'function')
 }

@@ -1,9 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import type { AddressInfo } from 'node:net'
+import { findPort } from './port.js'
 import type { Test } from 'tap'
 
 /** A Redis server that tests may do anything to. */
@@ -64,15 +63,6 @@ async function serve (port: number, url: string) {
   await Promise.race([client.ping(), once(server, 'exit').then(() => { throw new Error(`redis-server did not start on port ${port}`) })])
   client.disconnect()
   return server
-}
-
-async function findPort (): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Resolves when the condition holds that another process has to be asked for; a test that waits in vain is ended by its time limit. */

@@ -2,10 +2,11 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { access, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { request, type IncomingMessage } from 'node:http'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { findPort } from '../helpers/port.js'
 import type { Test } from 'tap'
 import type { Post } from '../helpers/sockets.js'
 
@@ -70,15 +71,6 @@ async function find (program: string): Promise<string | undefined> {
     if (await access(path).then(() => true, () => false)) return path
   }
   return undefined
-}
-
-async function findPort (): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Whether it takes connections, which it tells nobody; false when it has ended. */
